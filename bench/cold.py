@@ -44,8 +44,7 @@ CLIENTS: Mapping[str, str] = {
     **dict.fromkeys(("runs_read", "tickets_api"), "s3_client()"),
     **dict.fromkeys(("health", "run_worker", "ops_cycle", "run_reconcile"), "s3_client(), sqs_client()"),
     **dict.fromkeys(
-        ("workspaces_control", "workspaces_storage"),
-        "ecs_client(), efs_client(), s3_client(), sqs_client()",
+        ("workspaces_control", "workspaces_storage"), "ecs_client(), efs_client(), s3_client(), sqs_client()"
     ),
     "lifecycle_webhook": "lambda_client(3), secrets_client()",
 }

@@ -87,8 +87,7 @@ def _requests(requests: Requests, floor: Mapping[str, Part], effects: SubmitEffe
     of_read = [key, script, run]
     return [
         Request(
-            Part("submit, the use case alone", lambda: submit(submit_request(str(uuid4())), effects)),
-            of_submit[1:],
+            Part("submit, the use case alone", lambda: submit(submit_request(str(uuid4())), effects)), of_submit[1:]
         ),
         Request(Part("POST /v1/runs, the handler", requests.submit), of_submit),
         Request(Part("the same key again, the handler", requests.repeat), of_read),
@@ -100,9 +99,7 @@ def _floor(connection: psycopg.Connection[tuple[object, ...]], effects: SubmitEf
     connection.execute("CREATE TABLE floor (id uuid PRIMARY KEY, body jsonb, at timestamptz)")
     redis = effects.ledger.client
     sha = str(
-        redis.script_load(
-            "redis.call('DECRBY', KEYS[1], 1) redis.call('HSET', KEYS[2], 'a', '1') return {'OK', '1'}"
-        )
+        redis.script_load("redis.call('DECRBY', KEYS[1], 1) redis.call('HSET', KEYS[2], 'a', '1') return {'OK', '1'}")
     )
     body, latest = json.dumps(inputs_of("floor")), UUID(int=0)
     message = json.dumps({"run_id": str(uuid4()), "tenant_id": TENANT, "pack_type": "decision"})

@@ -18,9 +18,7 @@ from tests.workspaces.database.filled import fill
 UNSETTLED, IDLE = 100, 100
 _API, _RECONCILER = (f"SET LOCAL ROLE dpp_workspace_{role}" for role in ("api", "reconciler"))
 _FLOOR_SEED = "UPDATE workspaces SET next_look_at = now() WHERE workspace_id = ANY(%s) RETURNING workspace_id"
-_FLOOR_LOWER = (
-    "UPDATE workspaces SET desired_state = 'STANDBY' WHERE workspace_id = ANY(%s) RETURNING workspace_id"
-)
+_FLOOR_LOWER = "UPDATE workspaces SET desired_state = 'STANDBY' WHERE workspace_id = ANY(%s) RETURNING workspace_id"
 
 
 def measured(connection: Connection, workspaces: int) -> dict[str, float]:

@@ -84,9 +84,7 @@ def _print_rates(rates: Rates) -> None:
         rows = []
         for name in SIDES:
             found = [rates[name, tenants, many] for many in CALLERS]
-            rows.append(
-                (name, *(f"{statistics.median(it):,.0f} ({min(it):,.0f}–{max(it):,.0f})" for it in found))
-            )
+            rows.append((name, *(f"{statistics.median(it):,.0f} ({min(it):,.0f}–{max(it):,.0f})" for it in found)))
         for name in _COMPARED:
             ratios = [f"{_ratio(rates, name, tenants, many):.2f} ×" for many in CALLERS]
             rows.append((f"ours / {name}", *ratios))
@@ -123,9 +121,7 @@ def _print_overspend(callers: Callers, urls: Mapping[str, str]) -> None:
         side = SIDES[name](urls[name])
         side.fund(SHORT, ADMITTED * RESERVED_USD_MICROS)
         admitted, left = callers.spend(name, many), side.left(SHORT)
-        rows.append(
-            (name, str(admitted), f"{max(0, -left):,} micros ({max(0, admitted - ADMITTED)} requests)")
-        )
+        rows.append((name, str(admitted), f"{max(0, -left):,} micros ({max(0, admitted - ADMITTED)} requests)"))
         if name == "ours":
             assert (admitted, left) == (ADMITTED, 0)
     print_table(("", "admitted", "overspent"), rows)
@@ -134,9 +130,7 @@ def _print_overspend(callers: Callers, urls: Mapping[str, str]) -> None:
 def _print_aim(rates: Rates) -> None:
     ratios = {many: _ratio(rates, "postgres", 1, many) for many in CALLERS}
     each = ", ".join(f"{ratio:.1f} × by {many}" for many, ratio in ratios.items())
-    ours, best = (
-        max(statistics.median(rates[name, 1, many]) for many in CALLERS) for name in ("ours", "postgres")
-    )
+    ours, best = (max(statistics.median(rates[name, 1, many]) for many in CALLERS) for name in ("ours", "postgres"))
     result = "met" if min(ratios.values()) >= AIM else "missed"
     best_ratio = f"best against best {ours / best:.1f} ×"
     print(f"\naim, {AIM} × the Postgres ledger on one hot tenant: {result} ({each}; {best_ratio})")

@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from bench.budget.postgres import PostgresLedger
-from bench.budget.sides import (
-    RESERVED_USD_MICROS,
-    Floor,
-    LiteLlmAfterwards,
-    LiteLlmReserving,
-    Ours,
-    Pipelined,
-    Side,
-)
+from bench.budget.sides import RESERVED_USD_MICROS, Floor, LiteLlmAfterwards, LiteLlmReserving, Ours, Pipelined, Side
 from bench.support.processes import Workers
 
 SHORT, WARM = "t_short", "t_warm"

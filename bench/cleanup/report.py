@@ -67,12 +67,8 @@ def print_aim(windows: Windows, submits: Submits) -> None:
         pooled = pooled_ratio(windows, submits, label)
         median = statistics.median(ratios_of(windows, submits, label))
         result = "met" if max(pooled, median) <= AIM else "MISSED"
-        print(
-            f"aim: p99 beside a cleanup of {label} at most {AIM} ×: {result} ({pooled:.2f}, median {median:.2f})"
-        )
-    print(
-        "the control shows what the processor alone does to p99, the samples whether submits wait for locks"
-    )
+        print(f"aim: p99 beside a cleanup of {label} at most {AIM} ×: {result} ({pooled:.2f}, median {median:.2f})")
+    print("the control shows what the processor alone does to p99, the samples whether submits wait for locks")
 
 
 def print_samples(windows: Windows) -> None:

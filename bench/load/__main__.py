@@ -147,9 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--start", type=float, default=2.0, help="submits a second of the first step")
     parser.add_argument("--factor", type=float, default=2.0, help="from one step to the next")
     parser.add_argument("--seconds", type=float, default=15.0, help="of a step")
-    parser.add_argument(
-        "--times", type=float, default=2.0, help="rate of the overload, as a multiple of the knee"
-    )
+    parser.add_argument("--times", type=float, default=2.0, help="rate of the overload, as a multiple of the knee")
     parser.add_argument("--overload-seconds", type=float, default=30.0)
     parser.add_argument("--most-under-way", type=int, default=MOST_UNDER_WAY)
     parser.add_argument("--seed", type=int, default=0, help="of the arrivals")

@@ -127,9 +127,7 @@ def _check_money(found: Findings, stored: Stored) -> None:
         due[row.tenant_id] += row.charge_usd_micros or 0
     for tenant_id, spent in stored.spent_usd_micros.items():
         if spent > due[tenant_id]:
-            found.doubled.append(
-                f"{tenant_id} paid {spent - due[tenant_id]} micros more than its runs' charges"
-            )
+            found.doubled.append(f"{tenant_id} paid {spent - due[tenant_id]} micros more than its runs' charges")
         if spent < due[tenant_id]:
             found.lost.append(f"{tenant_id} paid {due[tenant_id] - spent} micros less than its runs' charges")
 

@@ -107,9 +107,7 @@ class Generator:
 
     def __init__(self, base_url: str, accounts: Sequence[Account], seed: int, most_under_way: int) -> None:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=most_under_way)
-        self._http = httpx.AsyncClient(
-            base_url=base_url, timeout=ANSWER_SECONDS, trust_env=False, limits=limits
-        )
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=ANSWER_SECONDS, trust_env=False, limits=limits)
         self._accounts = accounts
         self._chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._most = most_under_way

@@ -76,9 +76,7 @@ class Figures:
     answers: Counter[str]
     growth: float  # of the backlog, in runs
     backlog: int  # runs not yet COMMITTED when the step ended
-    environments: Mapping[str, int] = field(
-        default_factory=dict
-    )  # processes by function, at the end of the step
+    environments: Mapping[str, int] = field(default_factory=dict)  # processes by function, at the end of the step
     cores: Mapping[str, float] = field(default_factory=dict)  # busy processors by program
 
     @property

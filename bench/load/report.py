@@ -31,9 +31,7 @@ def step(figures: Figures, violations: Sequence[str]) -> None:
     print("".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _HEAD, strict=True)))
     result = "not sustained: " + ", ".join(violations) if violations else "sustained"
     answers = ", ".join(f"{answer} × {count}" for answer, count in sorted(figures.answers.items()))
-    environments = (
-        ", ".join(f"{name} {count}" for name, count in sorted(figures.environments.items())) or "none"
-    )
+    environments = ", ".join(f"{name} {count}" for name, count in sorted(figures.environments.items())) or "none"
     print(f"{'':>8}rate {figures.rate:g}: {result}; {answers}; environments {environments}")
     if not figures.is_valid:
         print(f"{'':>8}NOT VALID: the generator itself was over {plan.LATE_P99_MS:.0f} ms late at p99")

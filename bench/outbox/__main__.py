@@ -59,21 +59,14 @@ class Side:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.outbox", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="few errors, one round: checks that the bench works"
-    )
+    parser.add_argument("--quick", action="store_true", help="few errors, one round: checks that the bench works")
     at_once, rounds, seconds = (40, 1, 2) if parser.parse_args().quick else (AT_ONCE, ROUNDS, SECONDS)
     packages = peer_packages()
     with servers() as its, sqs_server() as endpoint:
         urls = {name: _database(its, name) for name in ("ours", "peer", "floor")}
         peer.prepare(packages, urls["peer"])
-        sides = [
-            _our_side(urls["ours"], endpoint, its.folder),
-            _peer_side(urls["peer"], packages, its.folder),
-        ]
-        [version] = [
-            one.version for one in distributions(path=[str(packages)]) if one.name == "procrastinate"
-        ]
+        sides = [_our_side(urls["ours"], endpoint, its.folder), _peer_side(urls["peer"], packages, its.folder)]
+        [version] = [one.version for one in distributions(path=[str(packages)]) if one.name == "procrastinate"]
         print_machine(its.postgres.url(), ("psycopg", "boto3"), {"procrastinate": version})
         print(
             f"{POSTERS} posters; ours: a publisher, {WORKERS} consumers, a queue in memory; the peer: {WORKERS} workers"
@@ -140,9 +133,7 @@ def _posted(
     log = side.folder / f"{side.name}-{prefix}.log"
     run_shares(side.poster, prefix, count, POSTERS, log, per_second=per_second)
     due = _read(log.with_suffix(".posted"))
-    wait_until(
-        lambda: due.keys() <= _read(side.log).keys(), f"{side.name}: some errors were not analysed", every=0.1
-    )
+    wait_until(lambda: due.keys() <= _read(side.log).keys(), f"{side.name}: some errors were not analysed", every=0.1)
     return due, _read(side.log)
 
 
@@ -164,9 +155,7 @@ def _print(sides: Sequence[Side], floor_ms: Mapping[str, float], at_once: int) -
     rate, peer_rate = (statistics.median(side.rates) for side in sides)
     print(f"ours / peer: {rate / peer_rate:.2f} of its throughput, {our_delay / peer_delay:.2f} × its p50\n")
     if min(rate, peer_rate) / 2 < PER_SECOND:
-        print(
-            f"{PER_SECOND}/s is over half of the throughput here and now: the delays are those of growing queues\n"
-        )
+        print(f"{PER_SECOND}/s is over half of the throughput here and now: the delays are those of growing queues\n")
     for side in sides:
         used = ", ".join(f"{name} {statistics.mean(values):.1f}" for name, values in side.cpu_ms.items())
         print(f"{side.name}: processor time in ms an error (without posters and queue): {used}")

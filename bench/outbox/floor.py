@@ -42,13 +42,9 @@ def measured(url: str) -> dict[str, float]:
 def _record(connection: Connection, request_ids: Sequence[str]) -> None:
     for report in map(report_of, request_ids):
         with connection.transaction():
-            error = store.record(
-                connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report)
-            )
+            error = store.record(connection, uuid4(), report, reported_by=TENANT, payload_hash=payload_hash(report))
             assert error is not None
-            tables.enqueue(
-                connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at)
-            )
+            tables.enqueue(connection, events.recorded(error.auth_error_id, error.dedup_key, error.occurred_at))
 
 
 def _publish(connection: Connection) -> list[ClaimedEvent]:

@@ -14,9 +14,7 @@ _FAILURES = 50
 def report_of(request_id: str) -> AuthErrorReport:
     """A report of one of fifty failures, with a stack trace of 40 frames."""
     failure = zlib.crc32(request_id.encode()) % _FAILURES
-    frames = "\n".join(
-        f"\tat com.example.auth.Step{frame}.check(Step{frame}.java:{failure})" for frame in range(40)
-    )
+    frames = "\n".join(f"\tat com.example.auth.Step{frame}.check(Step{frame}.java:{failure})" for frame in range(40))
     return AuthErrorReport(
         request_id=request_id,
         occurred_at=datetime.now(UTC),

@@ -62,9 +62,7 @@ def main() -> None:
     packages = peer_packages()
     with servers() as its:
         print_machine(its.postgres.url(), others=_versions(packages))
-        print(
-            f"{options.processes} processes submit, as many work; {rounds} rounds of {runs} runs, alternating\n"
-        )
+        print(f"{options.processes} processes submit, as many work; {rounds} rounds of {runs} runs, alternating\n")
         sides = [*_ours(its), *_peers(its, packages)]
         kept = {"ours", "ours, 4 a core", "floor", *(options.only or (side.name for side in sides))}
         sides = [side for side in sides if side.name in kept]
@@ -90,9 +88,7 @@ def _ours(its: Servers) -> Sequence[Side]:
         pids["stand-in for AWS"] = EventSource(place.endpoint).stats()["pid"]
         work = partial(ours.worker, place) if module is ours else None
         done, prove = partial(_counted, place, module.DONE), partial(module.proved, place)
-        return Side(
-            name, False, True, partial(module.submitter, place), work, done, prove, pids, workers_per_core
-        )
+        return Side(name, False, True, partial(module.submitter, place), work, done, prove, pids, workers_per_core)
 
     return [side("ours", ours), side("ours, 4 a core", ours, CROWD), side("floor", floor)]
 
@@ -174,9 +170,7 @@ def _print_aim(sides: Sequence[Side]) -> None:
     ours_best, durable = _best(sides), [side for side in sides if side.is_peer and side.is_durable]
     if not durable:
         return
-    ahead = [
-        f"{one.name} by {1 - ours_best.rate / one.rate:.0%}" for one in durable if one.rate >= ours_best.rate
-    ]
+    ahead = [f"{one.name} by {1 - ours_best.rate / one.rate:.0%}" for one in durable if one.rate >= ours_best.rate]
     peer = max(durable, key=lambda side: side.rate)
     ratio = f"met: {ours_best.rate / peer.rate:.2f} × the best, {peer.name}"
     result = f"missed: behind {', '.join(ahead)}" if ahead else ratio
@@ -190,9 +184,7 @@ def _best(sides: Sequence[Side]) -> Side:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.runs", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="one round of 100 runs: checks that the bench works"
-    )
+    parser.add_argument("--quick", action="store_true", help="one round of 100 runs: checks that the bench works")
     parser.add_argument("--runs", type=int, default=600, help="in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=os.process_cpu_count() or 1)

@@ -12,9 +12,7 @@ from dpp_cli.paths import ROOT, importable
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--measure", action="store_true", help="measure the units, in three minutes")
-    parser.add_argument(
-        "--under-load", action="store_true", help="measure although the machine is not at rest"
-    )
+    parser.add_argument("--under-load", action="store_true", help="measure although the machine is not at rest")
     parser.add_argument("--write", action="store_true", help="write the sections into docs/scale.md")
     options = parser.parse_args()
     importable(ROOT / "cdk")
@@ -27,6 +25,4 @@ if __name__ == "__main__":
     sections = page.rendered(model.Model(model.read_units(), model.Day()))
     print(sections)
     if options.write:
-        page.PATH.write_text(
-            page.written_into(page.PATH.read_text(encoding="utf-8"), sections), encoding="utf-8"
-        )
+        page.PATH.write_text(page.written_into(page.PATH.read_text(encoding="utf-8"), sections), encoding="utf-8")

@@ -168,11 +168,7 @@ def _retention(meter: _Meter) -> float:
     """Measure what jobs do with the runs later. Returns the bytes of a tombstone."""
     url, now = meter.place.database_url, datetime.now(UTC)
     hours, month = now + timedelta(hours=2), now + timedelta(days=31)
-    batch = {
-        "before": month + timedelta(days=1),
-        "limit": 500,
-        **dict.fromkeys(("after_time", "after_id", "now")),
-    }
+    batch = {"before": month + timedelta(days=1), "limit": 500, **dict.fromkeys(("after_time", "after_id", "now"))}
     with closing(Database(url)) as database, closing(Database(url)) as scan:
 
         def expire() -> None:

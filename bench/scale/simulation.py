@@ -48,9 +48,7 @@ class Cell(NamedTuple):
     def times(self, workers: int = 1, requests: float = 1, vcpus: float = 1) -> "Cell":
         """With so many times the workers, the gateway's rate and the vCPUs."""
         rate, ms = requests * self.requests_per_second, vcpus * self.database_ms_per_second
-        return self._replace(
-            workers=workers * self.workers, requests_per_second=rate, database_ms_per_second=ms
-        )
+        return self._replace(workers=workers * self.workers, requests_per_second=rate, database_ms_per_second=ms)
 
 
 def cell_of(has: Setting, model: Model, burst: float = 0) -> Cell:

@@ -22,9 +22,7 @@ def hardware() -> str:
 
 
 def software(
-    postgres_url: str | None = None,
-    packages: Sequence[str] = PACKAGES,
-    others: Mapping[str, str] | None = None,
+    postgres_url: str | None = None, packages: Sequence[str] = PACKAGES, others: Mapping[str, str] | None = None
 ) -> str:
     """Versions of Python, Postgres, our packages by name, and what else has a version."""
     versions = {"Python": platform.python_version()}
@@ -39,9 +37,7 @@ def software(
 
 
 def print_machine(
-    postgres_url: str | None = None,
-    packages: Sequence[str] = PACKAGES,
-    others: Mapping[str, str] | None = None,
+    postgres_url: str | None = None, packages: Sequence[str] = PACKAGES, others: Mapping[str, str] | None = None
 ) -> None:
     """Print what the bench runs on and with, and the load average before it."""
     now = time.strftime("%Y-%m-%d %H:%M", time.gmtime())

@@ -106,9 +106,7 @@ class Workers:
             its.close()
             self._pipes.append(end)
 
-    def run[T](
-        self, job: Callable[[], T], workers: int = 1, meanwhile: Callable[[], None] | None = None
-    ) -> list[T]:
+    def run[T](self, job: Callable[[], T], workers: int = 1, meanwhile: Callable[[], None] | None = None) -> list[T]:
         """Run a job in some of the processes at the same time; `meanwhile` is called twenty times a second."""
         pipes = self._pipes[:workers]
         for pipe in pipes:

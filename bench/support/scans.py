@@ -17,9 +17,7 @@ FLAT = 1.5
 type Connection = psycopg.Connection[Any]
 
 
-def compare(
-    measure: Callable[[Connection, int], Mapping[str, float]], about: str, scans: Sequence[str]
-) -> int:
+def compare(measure: Callable[[Connection, int], Mapping[str, float]], about: str, scans: Sequence[str]) -> int:
     """Measure at the sizes of the command line, each in a new database, and print. Returns 1 if a scan is not flat."""
     sizes = [int(word) for word in sys.argv[1:]] or SIZES
     found: dict[int, Mapping[str, float]] = {}
@@ -38,9 +36,7 @@ def compare(
         is_flat = all(values[name] <= FLAT * first[name] for values in found.values())
         flat = flat and is_flat
         result, ratio = "met" if is_flat else "missed", last[name] / first[name]
-        print(
-            f"aim: {name} at most {FLAT} × its cost at {sizes[0]:,} rows: {result} ({ratio:.2f} at {sizes[-1]:,})"
-        )
+        print(f"aim: {name} at most {FLAT} × its cost at {sizes[0]:,} rows: {result} ({ratio:.2f} at {sizes[-1]:,})")
     return 0 if flat else 1
 
 

@@ -118,14 +118,7 @@ class Place:
 
 
 def add_credit(connection: psycopg.Connection[Any], ledger: Ledger, tenant_id: str, usd_micros: int) -> None:
-    credit(
-        connection,
-        ledger,
-        credit_id=uuid4(),
-        tenant_id=tenant_id,
-        amount_usd_micros=usd_micros,
-        reason="bench",
-    )
+    credit(connection, ledger, credit_id=uuid4(), tenant_id=tenant_id, amount_usd_micros=usd_micros, reason="bench")
 
 
 def use(place: Place) -> None:

@@ -12,9 +12,7 @@ def check(app: App) -> None:
 
 def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
     """Acknowledge a finding on one resource with its reason."""
-    Validations.of(construct).acknowledge(
-        Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason)
-    )
+    Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions::AwsSolutions-{rule}", reason=reason))
 
 
 def managed_policy(name: str) -> str:

@@ -52,9 +52,7 @@ def options(
 
 @app.command()
 def layers(
-    architecture: Annotated[
-        str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")
-    ] = None,
+    architecture: Annotated[str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")] = None,
 ) -> None:
     """Build the Lambda layers into .dpp/build/layers, unless they are up to date."""
     for folder in cdk.build_layers(architecture or layer_builds.machine_architecture()).values():
@@ -64,9 +62,7 @@ def layers(
 @app.command()
 def synth(
     size: Annotated[str | None, typer.Option(help="dev or prod; default: both.")] = None,
-    architecture: Annotated[
-        str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")
-    ] = None,
+    architecture: Annotated[str | None, typer.Option(help="x86_64 or aarch64; default: this machine's.")] = None,
 ) -> None:
     """Write the CloudFormation templates to .dpp/build/cdk.out and check them with cdk-nag. Needs no AWS account."""
     sizes = cdk.SIZES if size is None else (size,)
@@ -84,8 +80,7 @@ def run() -> None:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         if not isinstance(error, StackError):
             console.print(
-                "\nSee `dpp local logs`. To start afresh: `dpp local down`, then `dpp local up`.",
-                highlight=False,
+                "\nSee `dpp local logs`. To start afresh: `dpp local down`, then `dpp local up`.", highlight=False
             )
         sys.exit(error.exit_code if isinstance(error, StackError) else 1)
 

@@ -31,18 +31,7 @@ from dpp_client.errors import (
     ValidationFailed,
     WaitTimedOut,
 )
-from dpp_client.models import (
-    Cost,
-    Poll,
-    Problem,
-    Receipt,
-    ReceiptMeta,
-    Reservation,
-    Result,
-    Run,
-    RunMeta,
-    StoredResult,
-)
+from dpp_client.models import Cost, Poll, Problem, Receipt, ReceiptMeta, Reservation, Result, Run, RunMeta, StoredResult
 from dpp_client.money import usd_text
 from dpp_client.retry import Clock
 

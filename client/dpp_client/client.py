@@ -122,11 +122,7 @@ class Client:
         return self._persist(lambda: self._look(path))
 
     def wait(
-        self,
-        run: Receipt | Run | str,
-        *,
-        timeout: float = 300.0,
-        on_look: Callable[[Run], None] | None = None,
+        self, run: Receipt | Run | str, *, timeout: float = 300.0, on_look: Callable[[Run], None] | None = None
     ) -> Run:
         """The run once it is over, COMPLETED or FAILED: a failure is an answer, and `result` raises it.
 
@@ -213,9 +209,7 @@ def _checked_idempotency_key(key: str) -> str:
 
 def _timed_out(run_id: str, seen: Run | None) -> WaitTimedOut:
     stands = "was not reached" if seen is None else f"is {seen.status}"
-    error = WaitTimedOut(
-        f"The run {stands}, and the time to wait is up. It goes on: wait again.", run_id=run_id
-    )
+    error = WaitTimedOut(f"The run {stands}, and the time to wait is up. It goes on: wait again.", run_id=run_id)
     error.run = seen
     return error
 
@@ -249,8 +243,7 @@ def _verified(run_id: str, stored: StoredResult, raw: bytes) -> Result:
     found = hashlib.sha256(raw).hexdigest()
     if found != stored.sha256:
         raise ResultMismatch(
-            f"The result has the SHA-256 {found}, but the API announced {stored.sha256}; do not use it.",
-            run_id=run_id,
+            f"The result has the SHA-256 {found}, but the API announced {stored.sha256}; do not use it.", run_id=run_id
         )
     try:
         envelope = json.loads(raw)

@@ -155,11 +155,7 @@ _BY_STATUS: Mapping[int, type[DppError]] = {401: Unauthorized, 429: RateLimited}
 
 
 def error_of(
-    status: int,
-    problem: Mapping[str, Any],
-    *,
-    retry_after: float | None,
-    budget_remaining_usd: Decimal | None,
+    status: int, problem: Mapping[str, Any], *, retry_after: float | None, budget_remaining_usd: Decimal | None
 ) -> DppError:
     """The error that an answer is. `problem`: its problem document, empty where it has none."""
     reason = _text(problem, "reason_code")
@@ -194,7 +190,5 @@ def _text(problem: Mapping[str, Any], name: str) -> str | None:
 def _faults(errors: object) -> tuple[Fault, ...]:
     found = errors if isinstance(errors, list) else []
     return tuple(
-        Fault(_text(one, "pointer") or "", _text(one, "detail") or "")
-        for one in found
-        if isinstance(one, dict)
+        Fault(_text(one, "pointer") or "", _text(one, "detail") or "") for one in found if isinstance(one, dict)
     )

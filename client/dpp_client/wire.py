@@ -26,9 +26,7 @@ _AMOUNT = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,6})?", re.ASCII)
 class Wire:
     """The connections of one client."""
 
-    def __init__(
-        self, base_url: str, api_key: str, *, timeout: float, transport: httpx.BaseTransport | None
-    ) -> None:
+    def __init__(self, base_url: str, api_key: str, *, timeout: float, transport: httpx.BaseTransport | None) -> None:
         self.base_url = _checked_url(base_url)
         self._key = _checked_key(api_key)
         # A proxy that the environment names is no way to this machine itself.

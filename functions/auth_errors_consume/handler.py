@@ -8,12 +8,7 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from dpp.auth_errors.config import (
-    EventDeadLetterSettings,
-    EventQueueSettings,
-    RetrySettings,
-    WakeQueueSettings,
-)
+from dpp.auth_errors.config import EventDeadLetterSettings, EventQueueSettings, RetrySettings, WakeQueueSettings
 from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
 from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import Waker
@@ -56,8 +51,7 @@ def work_on(record: SQSRecord) -> None:
     consumed = consume(_message(record), effects)
     _measure(consumed)
     logger.info(
-        "message done",
-        extra={"message_id": record.message_id, "outcome": consumed.outcome, "reason": consumed.reason},
+        "message done", extra={"message_id": record.message_id, "outcome": consumed.outcome, "reason": consumed.reason}
     )
     if consumed.return_in_seconds is not None:
         _delay(record, consumed.return_in_seconds)
@@ -66,9 +60,7 @@ def work_on(record: SQSRecord) -> None:
 
 def _message(record: SQSRecord) -> EventMessage:
     attributes = record.raw_event.get("messageAttributes") or {}
-    headers = {
-        name: str(value["stringValue"]) for name, value in attributes.items() if value.get("stringValue")
-    }
+    headers = {name: str(value["stringValue"]) for name, value in attributes.items() if value.get("stringValue")}
     return EventMessage(record.body or "", headers)
 
 
@@ -87,9 +79,7 @@ def _measure(consumed: Consumed) -> None:
         meter.add(EVENT_AGE, consumed.handled_after_seconds)
     if consumed.decision is not None:
         meter.add(
-            AUTH_ERROR_DECISIONS,
-            DecisionType=consumed.decision.decision_type,
-            DecidedBy=consumed.decision.decided_by,
+            AUTH_ERROR_DECISIONS, DecisionType=consumed.decision.decision_type, DecidedBy=consumed.decision.decided_by
         )
 
 

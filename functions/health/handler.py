@@ -47,9 +47,7 @@ class Wiring:
     probes: Mapping[str, Probe]
 
 
-def probes_of(
-    database: Database, client: RedisClient, storage: ObjectStore, queue: Queue
-) -> Mapping[str, Probe]:
+def probes_of(database: Database, client: RedisClient, storage: ObjectStore, queue: Queue) -> Mapping[str, Probe]:
     """The probes by the dependency's name."""
 
     def select_one() -> None:
@@ -71,15 +69,11 @@ def wiring() -> Wiring:
     """Read the environment and build. The timeouts are short, so that a silent dependency is reported in time."""
     settings = HealthSettings.load(os.environ)
     database = Database(settings.database, reply_timeout_seconds=_REPLY_TIMEOUT_SECONDS)
-    client = redis.connect(
-        settings.redis, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS
-    )
+    client = redis.connect(settings.redis, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS)
     # Created here and not by the probes' threads: boto3 cannot create two clients at once.
     s3, sqs = s3_client(attempts=1), sqs_client(attempts=1)
     storage = ObjectStore(settings.results_bucket, lambda: s3)
-    return Wiring(
-        database, client, probes_of(database, client, storage, Queue(settings.run_queue_url, lambda: sqs))
-    )
+    return Wiring(database, client, probes_of(database, client, storage, Queue(settings.run_queue_url, lambda: sqs)))
 
 
 @api.route("GET", "/healthz")

@@ -45,13 +45,7 @@ meter = Meter()
 
 
 class LifecycleChamberlainSettings(
-    PostgresSettings,
-    StateSettings,
-    RetentionSettings,
-    RetrySettings,
-    CleanerSettings,
-    TimeZoneSettings,
-    WakesEnvoy,
+    PostgresSettings, StateSettings, RetentionSettings, RetrySettings, CleanerSettings, TimeZoneSettings, WakesEnvoy
 ):
     """Rows, the tasks' bucket, the retention periods, the cleanup's limits, the zone of its start at three o'clock,
     and the envoy, where the deployment has one to announce the cleanup."""

@@ -23,9 +23,7 @@ logger = service_logger("lifecycle_general")
 meter = Meter()
 
 
-class LifecycleGeneralSettings(
-    SubmitSettings, StorageSettings, StateSettings, TaskSettings, WakesKing, WakesEnvoy
-):
+class LifecycleGeneralSettings(SubmitSettings, StorageSettings, StateSettings, TaskSettings, WakesKing, WakesEnvoy):
     """Rows, budgets, the run queue, runs' results, the tasks' bucket and budget, and the roles that it wakes."""
 
 

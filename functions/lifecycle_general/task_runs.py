@@ -86,10 +86,7 @@ class PipelineTaskRuns:
             )
         if hashlib.sha256(body).hexdigest() != run.result.sha256:
             return _report(
-                run,
-                TaskRunState.FAILED,
-                reason_code=DAMAGED,
-                detail="its envelope is damaged: the checksum differs",
+                run, TaskRunState.FAILED, reason_code=DAMAGED, detail="its envelope is damaged: the checksum differs"
             )
         return _report(run, TaskRunState.SUCCEEDED, raw=json.loads(body))
 

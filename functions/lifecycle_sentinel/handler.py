@@ -20,9 +20,7 @@ logger = service_logger("lifecycle_sentinel")
 meter = Meter()
 
 
-class LifecycleSentinelSettings(
-    PostgresSettings, SourcesSettings, OutsideSettings, WakesKing, RetentionSettings
-):
+class LifecycleSentinelSettings(PostgresSettings, SourcesSettings, OutsideSettings, WakesKing, RetentionSettings):
     """Rows, the sources' queries, the function that reaches the internet, the role to wake, and events' maximum age."""
 
 
@@ -50,12 +48,7 @@ def handler() -> dict[str, Any]:
 
 
 def _measure(one: SourceReport) -> None:
-    outcomes = {
-        "ACCEPTED": one.accepted,
-        "DUPLICATE": one.duplicates,
-        "TOO_OLD": one.too_old,
-        "SKIPPED": one.skipped,
-    }
+    outcomes = {"ACCEPTED": one.accepted, "DUPLICATE": one.duplicates, "TOO_OLD": one.too_old, "SKIPPED": one.skipped}
     for outcome, count in outcomes.items():
         meter.add(EVENTS_TAKEN_IN, count, Source=one.source, Outcome=outcome)
     meter.add(SOURCE_FAILURES, one.failures, Source=one.source)

@@ -14,22 +14,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from dpp.auth_errors.config import EventDeadLetterSettings, RetrySettings, WakeQueueSettings
 from dpp.lifecycle.config import CleanerSettings, StateSettings, WakesGeneral
 from dpp.lifecycle.retention.periods import RetentionSettings
-from dpp.platform.config import (
-    DeadLetterSettings,
-    PostgresSettings,
-    QueueSettings,
-    RedisSettings,
-    StorageSettings,
-)
+from dpp.platform.config import DeadLetterSettings, PostgresSettings, QueueSettings, RedisSettings, StorageSettings
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.tickets.config import ReaperSettings, ReportsSettings
-from dpp.workspaces.config import (
-    OptionalArchiveSettings,
-    OptionalObserveQueueSettings,
-    OptionalWorkQueueSettings,
-)
+from dpp.workspaces.config import OptionalArchiveSettings, OptionalObserveQueueSettings, OptionalWorkQueueSettings
 from dpp_cli.operator.app import operator_app
 from operate.command import USAGE, Ran, run
 from operate.request import BadEvent, loggable, read, reply

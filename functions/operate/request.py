@@ -28,8 +28,7 @@ class Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, hide_input_in_errors=True)
 
     words: Annotated[
-        tuple[Annotated[str, Field(max_length=2_000)], ...],
-        Field(min_length=1, max_length=_MAX_WORDS, strict=False),
+        tuple[Annotated[str, Field(max_length=2_000)], ...], Field(min_length=1, max_length=_MAX_WORDS, strict=False)
     ]
     columns: Annotated[int, Field(ge=40, le=1_000)] = 160
 
@@ -39,9 +38,7 @@ def read(event: object) -> Request:
     try:
         return Request.model_validate(event)
     except ValidationError as error:
-        faults = (
-            ": ".join((".".join(map(str, one["loc"])) or "event", one["msg"])) for one in error.errors()
-        )
+        faults = (": ".join((".".join(map(str, one["loc"])) or "event", one["msg"])) for one in error.errors())
         raise BadEvent(f'{"; ".join(faults)}. It looks like {{"words": ["ledger", "check"]}}') from None
 
 

@@ -93,10 +93,7 @@ def _redrive(owners: Owners, ticket: Ticket) -> str:
     ids = None if params.run_ids is None else frozenset(map(str, params.run_ids))
     effects = DeadLetterEffects(owners.database, owners.ledger, owners.dead_letters, owners.queue)
     done = Counter(one.action for one in dead_letters.redrive(effects, Choice(params.limit, ids)))
-    return (
-        f"{done[Action.SENT_BACK]} sent back, {done[Action.DELETED]} of ended runs deleted,"
-        f" {done[Action.LEFT]} left"
-    )
+    return f"{done[Action.SENT_BACK]} sent back, {done[Action.DELETED]} of ended runs deleted, {done[Action.LEFT]} left"
 
 
 def _params[Model: Params](model: type[Model], ticket: Ticket) -> Model:

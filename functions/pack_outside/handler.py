@@ -57,7 +57,6 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> Any:
     result = packs.run(request, cancelled=threading.Event())
     packs.prestart()
     logger.info(
-        "pack done",
-        extra={"run_id": request.run_id, "pack_type": request.pack_type, "outcome": result.outcome},
+        "pack done", extra={"run_id": request.run_id, "pack_type": request.pack_type, "outcome": result.outcome}
     )
     return PACK_RESULT.dump_python(result, mode="json")

@@ -11,12 +11,7 @@ from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings, 
 from dpp.platform.db.postgres import Database
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    LEDGER_DRIFT_USD_MICROS,
-    LEDGERS_DISPUTED,
-    RUNS_DISPUTED,
-    STUCK_CLAIMS,
-)
+from dpp.platform.observability.metrics import LEDGER_DRIFT_USD_MICROS, LEDGERS_DISPUTED, RUNS_DISPUTED, STUCK_CLAIMS
 from dpp.platform.scheduled_job import scheduled_job
 from dpp.runs.jobs.reconcile import ReconcileEffects, reconcile
 

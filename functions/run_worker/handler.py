@@ -36,12 +36,7 @@ meter = Meter()
 
 
 class RunWorkerSettings(
-    PostgresSettings,
-    RedisSettings,
-    QueueSettings,
-    StorageSettings,
-    DecisionEngineSettings,
-    OutsidePackSettings,
+    PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings, OutsidePackSettings
 ):
     """Rows, budgets, the run queue (to extend visibility), the results bucket, and the packs' settings."""
 
@@ -79,8 +74,7 @@ def work_on(record: SQSRecord) -> None:
         meter.add(QUEUE_AGE, worked.waited_seconds)
     meter.run_ended(worked.ending)
     logger.info(
-        "message done",
-        extra={"run_id": str(message.run_id), "tenant_id": message.tenant_id, "outcome": worked.outcome},
+        "message done", extra={"run_id": str(message.run_id), "tenant_id": message.tenant_id, "outcome": worked.outcome}
     )
 
 

@@ -34,9 +34,7 @@ cold_start.imported()
 logger = service_logger("api")
 meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
-server = Server(
-    Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), list_tools
-)
+server = Server(Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), list_tools)
 
 
 class RunsMcpSettings(SubmitSettings):

@@ -41,9 +41,7 @@ def wiring() -> ReadEffects:
     ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
     role_arn = settings.signing_role_arn
     signer = Signer(assumed_role(role_arn) if role_arn else own_keys)
-    return ReadEffects(
-        Database(settings.database), ledger, ObjectStore(settings.results_bucket, signer=signer)
-    )
+    return ReadEffects(Database(settings.database), ledger, ObjectStore(settings.results_bucket, signer=signer))
 
 
 # None: every path that the gateway routes here, so that the characters of an id make no difference.

@@ -158,9 +158,7 @@ def decide_stop() -> Response[str]:
     wired, operator = _authenticated()
     decision = read_body(api.event, EmergencyStopRequest)
     with wired.database.connection() as connection:
-        found = stop.decide(
-            connection, stopped=decision.stopped, actor=operator.operator_id, reason=decision.reason
-        )
+        found = stop.decide(connection, stopped=decision.stopped, actor=operator.operator_id, reason=decision.reason)
     logger.warning("emergency stop", extra={"stopped": found.stopped, "actor": found.actor})
     return api.json(200, stop_view(found, wired.reaping.zone), {})
 

@@ -61,9 +61,7 @@ class Wiring:
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
     settings = WorkspacesApiSettings.load(os.environ)
-    return Wiring(
-        Database(settings.database), Queue(settings.observe_queue_url), settings.workspaces_per_tenant
-    )
+    return Wiring(Database(settings.database), Queue(settings.observe_queue_url), settings.workspaces_per_tenant)
 
 
 @api.route("POST", "/v1/workspaces")

@@ -60,9 +60,7 @@ def work_on(record: SQSRecord) -> None:
         case Observe(workspace_id):
             report = observe(workspace_id, wiring())
             meter.observed(report.steps, report.outage)
-            logger.info(
-                "observed", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]}
-            )
+            logger.info("observed", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]})
         case ObservePage() as page:
             found = observe_fleet_page(page, wiring())
             meter.add(FLEET_OBSERVED, found.observed)

@@ -15,12 +15,7 @@ from dpp.platform.message_batch import process_batch
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    ARCHIVES_COLLECTED,
-    ARCHIVES_COLLECTED_BYTES,
-    ARCHIVES_REFUSED,
-    TICKS,
-)
+from dpp.platform.observability.metrics import ARCHIVES_COLLECTED, ARCHIVES_COLLECTED_BYTES, ARCHIVES_REFUSED, TICKS
 from dpp.workspaces.archives.collect import collect
 from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
 from dpp.workspaces.control.message import Collect, Tick, Work, body_of, parse
@@ -54,9 +49,7 @@ def work_on(record: SQSRecord) -> None:
         case Work(workspace_id):
             report = observe(workspace_id, wiring(), does_long_work=True)
             meter.observed(report.steps, report.outage)
-            logger.info(
-                "worked", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]}
-            )
+            logger.info("worked", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]})
         case Collect(after):
             _collect(after)
         case Tick():

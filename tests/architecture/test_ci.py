@@ -9,9 +9,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.y*ml"))
-TARGETS = set(
-    re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-)
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 _MAKE = re.compile(r"make ([a-z][a-z0-9-]*)(?: [A-Z]+=[A-Za-z0-9_.-]+)*")
 
 

@@ -110,10 +110,7 @@ def test_every_transition_is_drawn_once_and_nothing_else(name: str, machine: Sta
     assert drawn == expected | {(str(state), "[*]"): {""} for state in machine.terminal}
     if name != "operations":
         rows = [line for line in table.splitlines() if line.startswith("|")][2:]
-        begun = [
-            f"| {one.source or '—'} | {one.target} | `{one.action}` | {one.by} |"
-            for one in machine.transitions
-        ]
+        begun = [f"| {one.source or '—'} | {one.target} | `{one.action}` | {one.by} |" for one in machine.transitions]
         assert all(row.startswith(begin) for row, begin in zip(rows, begun, strict=True))
         assert all(one.when in row for row, one in zip(rows, machine.transitions, strict=True))
 

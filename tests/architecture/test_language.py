@@ -127,9 +127,7 @@ def test_no_page_uses_a_phrase_that_the_glossary_rules_out(page: Path) -> None:
     if page.name == "glossary.md":
         return
     text = page.read_text(encoding="utf-8")
-    found = [
-        f"{match[0]!r}: write {advice}" for pattern, advice in _PHRASES for match in pattern.finditer(text)
-    ]
+    found = [f"{match[0]!r}: write {advice}" for pattern, advice in _PHRASES for match in pattern.finditer(text)]
     assert not found, "\n".join(found)
 
 

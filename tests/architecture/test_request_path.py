@@ -35,11 +35,7 @@ LEFT_OUT = {
     "dpp/runs/lua/observe.lua": "run by a read",
     "dpp/runs/lua/forget.lua": "two statements, the inverse of remember.lua",
 }
-COUNTED_ALL_THE_SAME = (
-    "dpp/platform/http/auth.py",
-    "dpp/platform/db/lua/rate_limit.lua",
-    "dpp/money/lua/ledger.lua",
-)
+COUNTED_ALL_THE_SAME = ("dpp/platform/http/auth.py", "dpp/platform/db/lua/rate_limit.lua", "dpp/money/lua/ledger.lua")
 
 
 def _name(file: Path) -> str:
@@ -88,9 +84,7 @@ def _reached() -> set[Path]:
 
 
 def test_a_submit_is_followed_in_12_files_and_1200_lines() -> None:
-    counted = {
-        file: len(file.read_text(encoding="utf-8").splitlines()) for file in _reached() if not _reason(file)
-    }
+    counted = {file: len(file.read_text(encoding="utf-8").splitlines()) for file in _reached() if not _reason(file)}
     listed = "\n".join(f"{lines:5} {_name(file)}" for file, lines in sorted(counted.items()))
     assert len(counted) <= MAX_FILES, listed
     assert sum(counted.values()) <= MAX_LINES, listed

@@ -62,9 +62,7 @@ def test_files_and_functions_stay_readable(path: Path) -> None:
     """Conventions: files to about 400 lines, functions to about 40 (docstring aside)."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
     for function in _functions(path):
-        first = (
-            function.body[1] if ast.get_docstring(function) and len(function.body) > 1 else function.body[0]
-        )
+        first = function.body[1] if ast.get_docstring(function) and len(function.body) > 1 else function.body[0]
         assert (function.end_lineno or 0) - first.lineno + 1 <= 45, f"{function.name} in {path.name}"
 
 
@@ -88,8 +86,6 @@ def test_the_client_imports_what_its_package_asks_for_and_nothing_else() -> None
         for path in (ROOT / "client").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
-        )
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
     }
     assert imported - sys.stdlib_module_names - {"dpp_client"} == names == {"httpx", "pydantic"}

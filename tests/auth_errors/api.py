@@ -55,18 +55,15 @@ class Queues:
     @classmethod
     def made(cls) -> "Queues":
         sqs = boto3.client("sqs")
-        urls = [
-            sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]
-            for name in ("events", "dead", "wake")
-        ]
+        urls = [sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"] for name in ("events", "dead", "wake")]
         return cls(*urls)
 
     def waiting(self, url: str) -> list[dict[str, Any]]:
         """Receive and delete every message of a queue."""
         sqs, found = boto3.client("sqs"), list[dict[str, Any]]()
-        while batch := sqs.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
-        ).get("Messages"):
+        while batch := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]).get(
+            "Messages"
+        ):
             found += [dict(message) for message in batch]
             for message in batch:
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
@@ -76,9 +73,7 @@ class Queues:
 class AuthErrorsApi:
     """A client with keys of a tenant and of the operator kim; `environ` is the function's environment."""
 
-    def __init__(
-        self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         self.close()
@@ -115,9 +110,7 @@ class AuthErrorsApi:
             wiring().database.close()
         wiring.cache_clear()
 
-    def report(
-        self, body: object = None, *, token: str | None = None, raw: str | bytes | None = None
-    ) -> Answer:
+    def report(self, body: object = None, *, token: str | None = None, raw: str | bytes | None = None) -> Answer:
         """POST /api/auth-errors with the tenant's key."""
         text = raw if raw is not None else json.dumps(a_report() if body is None else body)
         return self.call("POST", "/api/auth-errors", token=token or self.tenant, body=text)

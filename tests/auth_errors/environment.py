@@ -94,11 +94,7 @@ class Environment:
 
     def consume_effects(self, database: Database | None = None) -> ConsumeEffects:
         return ConsumeEffects(
-            database or self.database,
-            self.queue(DEAD_LETTERS),
-            Waker(self.queue(WAKE)),
-            self.policy,
-            self.handlers,
+            database or self.database, self.queue(DEAD_LETTERS), Waker(self.queue(WAKE)), self.policy, self.handlers
         )
 
     def consume(self, message: EventMessage) -> Consumed:
@@ -132,11 +128,7 @@ class Environment:
     def message(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> EventMessage:
         """The message of an event, published or not."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
-        headers = {
-            "outboxId": str(entry.outbox_id),
-            "eventType": event_type.value,
-            "aggregateType": "auth_error",
-        }
+        headers = {"outboxId": str(entry.outbox_id), "eventType": event_type.value, "aggregateType": "auth_error"}
         return EventMessage(f'{{"authErrorId": "{auth_error_id}"}}', headers)
 
     def error(self, auth_error_id: UUID) -> AuthError:

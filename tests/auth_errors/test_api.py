@@ -43,10 +43,7 @@ def queues(aws: None) -> Queues:
 @pytest.fixture
 def client(database_url: str, queues: Queues, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
     environ = {"DATABASE_URL": database_url, "DPP_AUTH_ERROR_WAKE_QUEUE_URL": queues.wake}
-    with (
-        closing(Database(database_url)) as database,
-        closing(AuthErrorsApi(database, environ, monkeypatch)) as made,
-    ):
+    with closing(Database(database_url)) as database, closing(AuthErrorsApi(database, environ, monkeypatch)) as made:
         yield made
 
 
@@ -67,10 +64,7 @@ def shared_url(postgres_server: PostgresServer) -> str:
 @pytest.fixture
 def refusing(shared_url: str, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
     environ = {"DATABASE_URL": shared_url, "DPP_AUTH_ERROR_WAKE_QUEUE_URL": "http://127.0.0.1:1/none"}
-    with (
-        closing(Database(shared_url)) as database,
-        closing(AuthErrorsApi(database, environ, monkeypatch)) as made,
-    ):
+    with closing(Database(shared_url)) as database, closing(AuthErrorsApi(database, environ, monkeypatch)) as made:
         yield made
         assert rows(database, "SELECT count(*) FROM auth_error") == [(0,)]
         assert rows(database, "SELECT count(*) FROM outbox_message") == [(0,)]
@@ -84,9 +78,7 @@ def rows(database: Database, statement: str, *params: object) -> list[tuple[Any,
 def stored(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
     """A field of a new error, as stored."""
     found = client.reported(**changes)
-    [(value,)] = rows(
-        client.database, f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", found
-    )
+    [(value,)] = rows(client.database, f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", found)
     return None if value is None else str(value)
 
 
@@ -137,9 +129,7 @@ class TestReporting:
         assert (payload["authErrorId"], payload["requestId"]) == (found, "req-1")
         assert [message["Body"] for message in queues.waiting(queues.wake)] == ["wake"]
 
-    @pytest.mark.parametrize(
-        "field", ["requestId", "occurredAt", "httpStatus", "exceptionClass", "stacktrace"]
-    )
+    @pytest.mark.parametrize("field", ["requestId", "occurredAt", "httpStatus", "exceptionClass", "stacktrace"])
     @pytest.mark.parametrize("value", [..., None, []])
     def test_missing_required_field_is_422(self, refusing: AuthErrorsApi, field: str, value: object) -> None:
         answer = refusing.report(a_report(**{field: value}))
@@ -195,9 +185,7 @@ class TestReporting:
 
     @pytest.mark.parametrize("escape", [r"\u0000", r"\ud800", r"\udfff\ud83d"])
     @pytest.mark.parametrize("field", ["stacktrace", "requestId", "exceptionMessage"])
-    def test_unstorable_text_is_400_and_stores_nothing(
-        self, refusing: AuthErrorsApi, field: str, escape: str
-    ) -> None:
+    def test_unstorable_text_is_400_and_stores_nothing(self, refusing: AuthErrorsApi, field: str, escape: str) -> None:
         """NUL and lone surrogates (D12)."""
         raw = json.dumps(a_report(**{field: "MARK"})).replace("MARK", f"a{escape}b")
         answer = refusing.report(raw=raw)
@@ -225,12 +213,7 @@ class TestSanitization:
 
     @pytest.mark.parametrize(
         ("field", "bound"),
-        [
-            ("exceptionMessage", 1_000),
-            ("rootCauseMessage", 1_000),
-            ("requestPath", 1_000),
-            ("stacktrace", 8_000),
-        ],
+        [("exceptionMessage", 1_000), ("rootCauseMessage", 1_000), ("requestPath", 1_000), ("stacktrace", 8_000)],
     )
     @pytest.mark.parametrize(("last", "after"), [("z", "y"), (ASTRAL, "y"), ("z", ASTRAL), (ASTRAL, ASTRAL)])
     def test_text_is_cut_at_code_points(
@@ -293,9 +276,7 @@ class TestSanitization:
             ("2028-02-29T23:59:59Z", "2028-02-29T23:59:59Z"),
         ],
     )
-    def test_times_are_stored_as_instants(
-        self, client: AuthErrorsApi, written: str, expected: str | None
-    ) -> None:
+    def test_times_are_stored_as_instants(self, client: AuthErrorsApi, written: str, expected: str | None) -> None:
         answer = client.report(a_report(occurredAt=written))
         if expected is None:
             assert answer.status == 422
@@ -316,9 +297,7 @@ class TestDuplicates:
         assert rows(client.database, "SELECT count(*) FROM outbox_message") == [(1,)]
         assert len(queues.waiting(queues.wake)) == 1
 
-    def test_repeated_report_returns_the_current_status(
-        self, client: AuthErrorsApi, machinery: Machinery
-    ) -> None:
+    def test_repeated_report_returns_the_current_status(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         body = a_report()
         client.report(body)
         machinery.run()
@@ -402,10 +381,7 @@ def test_logs_hold_nothing_of_a_report(
 ) -> None:
     """RUN-31: no trace, message, path or key, also of rejected reports."""
     caplog.set_level("DEBUG", "dpp")
-    words = {
-        name: f"{name}-s3cret"
-        for name in ("exceptionMessage", "rootCauseMessage", "stacktrace", "requestPath")
-    }
+    words = {name: f"{name}-s3cret" for name in ("exceptionMessage", "rootCauseMessage", "stacktrace", "requestPath")}
     body = a_report(**words)
     client.report(body)
     client.report(body)

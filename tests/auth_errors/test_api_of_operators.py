@@ -129,9 +129,7 @@ class TestDetails:
 
     @pytest.mark.parametrize("path", ["", "/decisions"])
     @pytest.mark.parametrize("place", ["", "/clusters"])
-    def test_unknown_and_invalid_ids_get_the_same_404(
-        self, refusing: AuthErrorsApi, place: str, path: str
-    ) -> None:
+    def test_unknown_and_invalid_ids_get_the_same_404(self, refusing: AuthErrorsApi, place: str, path: str) -> None:
         seen = set()
         for named in (AN_ID, "x", "%00", "0" * 1_000, AN_ID.replace("-", ""), f"{{{AN_ID}}}"):
             body = a_decision() if not place else {"decisionType": "IGNORE", "reason": "x"}
@@ -170,8 +168,7 @@ class TestDetails:
             ("ANALYSIS_COMPLETED", "RESOLVED", "kim"),
         ]
         assert [
-            (one["eventType"], one["status"], one["processedStatus"], one["attempts"])
-            for one in whole["events"]
+            (one["eventType"], one["status"], one["processedStatus"], one["attempts"]) for one in whole["events"]
         ] == [
             ("auth.error.recorded.v1", "PUBLISHED", "DONE", 1),
             ("auth.error.analysis.requested.v1", "PUBLISHED", "DONE", 1),
@@ -182,9 +179,7 @@ class TestDetails:
         assert client.ask(f"/clusters/{cluster['clusterId']}").body == cluster
         assert client.ask("/clusters").body == {"clusters": [cluster]}
 
-    def test_clusters_are_sorted_by_their_last_error(
-        self, client: AuthErrorsApi, machinery: Machinery
-    ) -> None:
+    def test_clusters_are_sorted_by_their_last_error(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         for name in ("a.A", "a.B", "a.A"):
             client.reported(exceptionClass=name)
         machinery.run()
@@ -208,9 +203,7 @@ class TestDecisions:
         assert rows(client.database, "SELECT count(*) FROM auth_error_decision") == [(1,)]
 
     @pytest.mark.parametrize("changes", [{"reason": "another"}, {"decisionType": "IGNORE"}])
-    def test_different_decision_with_the_same_id_is_409(
-        self, client: AuthErrorsApi, changes: dict[str, Any]
-    ) -> None:
+    def test_different_decision_with_the_same_id_is_409(self, client: AuthErrorsApi, changes: dict[str, Any]) -> None:
         found, body = client.reported(), a_decision()
         client.decide(f"/{found}", body)
         answer = client.decide(f"/{found}", body | changes)
@@ -246,9 +239,7 @@ class TestDecisions:
         assert answer.body["toStatus"] == expected
         assert ("escalatedAt" in client.ask(f"/{found}").body) is (decision == "ESCALATE")
 
-    def test_decision_ends_an_error_with_pending_events(
-        self, client: AuthErrorsApi, machinery: Machinery
-    ) -> None:
+    def test_decision_ends_an_error_with_pending_events(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         """AUTH-3: every handler skips a terminal error."""
         found = client.reported()
         client.decide(f"/{found}", a_decision())
@@ -273,9 +264,7 @@ class TestDecisions:
         answer = refusing.decide(f"/{AN_ID}", a_decision(**changes))
         assert [fault["pointer"] for fault in answer.body["errors"]] == [pointer]
 
-    def test_cluster_decision_applies_where_it_is_allowed(
-        self, client: AuthErrorsApi, machinery: Machinery
-    ) -> None:
+    def test_cluster_decision_applies_where_it_is_allowed(self, client: AuthErrorsApi, machinery: Machinery) -> None:
         found = [client.reported() for _ in range(3)]
         other = client.reported(exceptionClass="a.C")
         machinery.run()

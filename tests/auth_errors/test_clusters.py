@@ -73,9 +73,7 @@ def test_concurrent_analyses_count_each_error_once(env: Environment) -> None:
     assert env.rows("SELECT count(*) FROM auth_error_cluster_item") == [(12,)]
 
 
-def test_new_hash_version_adds_clusters_and_keeps_old_ones(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_hash_version_adds_clusters_and_keeps_old_ones(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [env.post() for _ in range(3)]
     env.run_until_idle()
     old = _cluster(env, ids[0])
@@ -110,9 +108,7 @@ class TestPages:
     def test_filters(self, env: Environment) -> None:
         one = env.post()
         other = env.post(
-            stacktrace=OTHER_TRACE,
-            exception_class="com.example.Other",
-            occurred_at=AT_NOON - timedelta(days=1),
+            stacktrace=OTHER_TRACE, exception_class="com.example.Other", occurred_at=AT_NOON - timedelta(days=1)
         )
         env.run_until_idle()
         third = env.post()

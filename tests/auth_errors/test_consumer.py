@@ -46,11 +46,7 @@ class TestOnce:
         whole = env.details(auth_error_id)
         assert whole.error.status is AuthErrorStatus.ANALYSIS_COMPLETED
         assert [one.error_count for one in whole.clusters] == [1]
-        assert [one.to_status for one in whole.transitions] == [
-            "NEW",
-            "ANALYSIS_REQUESTED",
-            "ANALYSIS_COMPLETED",
-        ]
+        assert [one.to_status for one in whole.transitions] == ["NEW", "ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED"]
         assert [(one.processed_status, one.attempts) for one in whole.events] == [("DONE", 1), ("DONE", 1)]
 
     def test_repeated_message_changes_nothing(self, env: Environment) -> None:
@@ -265,9 +261,7 @@ class TestLeases:
             other = Database(env.url)
             with other.connection() as elsewhere:
                 owner = uuid4()
-                assert tables.take_lease(
-                    elsewhere, named, owner, lease_seconds=60, max_retries=5, now=env.now
-                )
+                assert tables.take_lease(elsewhere, named, owner, lease_seconds=60, max_retries=5, now=env.now)
             other.close()
             return handled
 
@@ -283,12 +277,7 @@ class TestLeases:
         with env.database.connection() as connection:
             tables.ensure_row_exists(connection, named, env.now)
             taken = tables.take_lease(
-                connection,
-                named,
-                uuid4(),
-                lease_seconds=LEASE_SECONDS,
-                max_retries=env.policy.max_retries,
-                now=env.now,
+                connection, named, uuid4(), lease_seconds=LEASE_SECONDS, max_retries=env.policy.max_retries, now=env.now
             )
         assert taken is not None
 
@@ -330,25 +319,17 @@ class TestMalformed:
         good = _message(env)
         self._is_dead(env, EventMessage(body, good.headers), "BAD_JSON")
 
-    @pytest.mark.parametrize(
-        "body", ["{}", "[]", '"x"', "null", '{"authErrorId": 7}', '{"authErrorId": "x"}']
-    )
+    @pytest.mark.parametrize("body", ["{}", "[]", '"x"', "null", '{"authErrorId": 7}', '{"authErrorId": "x"}'])
     def test_body_without_an_error_id(self, env: Environment, body: str) -> None:
         good = _message(env)
         self._is_dead(env, EventMessage(body, good.headers), "NO_AUTH_ERROR_ID")
 
     def test_unknown_error(self, env: Environment) -> None:
         good = _message(env)
-        self._is_dead(
-            env, EventMessage(f'{{"authErrorId": "{uuid4()}"}}', good.headers), "AUTH_ERROR_NOT_FOUND"
-        )
+        self._is_dead(env, EventMessage(f'{{"authErrorId": "{uuid4()}"}}', good.headers), "AUTH_ERROR_NOT_FOUND")
 
-    @pytest.mark.parametrize(
-        "headers", [{"outboxId": "999999"}, {"eventType": "auth.error.analysis.requested.v1"}]
-    )
-    def test_event_that_differs_from_the_outbox(
-        self, env: Environment, headers: dict[str, str | None]
-    ) -> None:
+    @pytest.mark.parametrize("headers", [{"outboxId": "999999"}, {"eventType": "auth.error.analysis.requested.v1"}])
+    def test_event_that_differs_from_the_outbox(self, env: Environment, headers: dict[str, str | None]) -> None:
         self._is_dead(env, _message(env, **headers), "UNKNOWN_EVENT")
 
     def test_event_of_a_malformed_message_is_sent_again(self, env: Environment) -> None:

@@ -176,9 +176,7 @@ ACTS = {
         _consume, frozenset({"postgres.join_cluster", "postgres.complete_analysis"}), _to_be_analyzed
     ),
     "consume-failing": Act(
-        _fail,
-        frozenset({"postgres.wait", "postgres.note_failure", "sqs.change_message_visibility"}),
-        _published,
+        _fail, frozenset({"postgres.wait", "postgres.note_failure", "sqs.change_message_visibility"}), _published
     ),
     "consume-out-of-attempts": Act(
         _consume,
@@ -283,9 +281,7 @@ def test_every_port_is_among_the_points(crashes: AuthErrorCrashes, act: str) -> 
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(
-    crashes: AuthErrorCrashes, act: str
-) -> None:
+def test_a_crash_at_any_call_loses_nothing_and_does_nothing_twice(crashes: AuthErrorCrashes, act: str) -> None:
     """AUTH-2, AUTH-4, AUTH-5: all calls of this act, one after the other."""
     assert list(crashes.crash_everywhere(act)) == []
 
@@ -307,9 +303,7 @@ def test_a_dead_letter_noted_before_it_is_sent_is_found(
 
     def noted_first(queue: Queue, _message: object) -> None:
         if queue.url == DEAD_LETTERS:
-            crashes.env.rows(
-                "UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'"
-            )
+            crashes.env.rows("UPDATE processed_message SET dead_lettered_at = updated_at WHERE status = 'DEAD'")
             crashes.env.rows("UPDATE outbox_message SET handled_at = now()")
             raise Killed
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from dpp.auth_errors import store
 from dpp.auth_errors.decisions import policies
 from dpp.auth_errors.decisions.decide import OperatorDecision, decide, decide_cluster
-from dpp.auth_errors.decisions.policies import (
-    Inputs,
-    PoliciesRefused,
-    Policy,
-    first_match,
-    read_policies,
-    windows,
-)
+from dpp.auth_errors.decisions.policies import Inputs, PoliciesRefused, Policy, first_match, read_policies, windows
 from dpp.auth_errors.errors import AuthErrorNotFound, ClusterNotFound, DecisionConflict, DecisionRefused
 from dpp.auth_errors.machine import DECIDED, ERROR_MACHINE, TERMINAL, AuthErrorStatus, DecisionType
 from dpp.platform.db.postgres import Database
@@ -27,23 +20,14 @@ from tests.support.threads import at_once
 
 BURST: dict[str, Any] = {
     "name": "burst-after-deploy",
-    "when": {
-        "seen": {"atLeast": 3, "withinMinutes": 10},
-        "deployedWithinMinutes": 30,
-        "notEscalatedWithinMinutes": 60,
-    },
+    "when": {"seen": {"atLeast": 3, "withinMinutes": 10}, "deployedWithinMinutes": 30, "notEscalatedWithinMinutes": 60},
     "decide": "ESCALATE",
     "reason": "the same failure three times in ten minutes after a deployment",
 }
 
 
 def _decision(decision_type: DecisionType = DecisionType.RESOLVE, **changes: Any) -> OperatorDecision:
-    values: dict[str, Any] = {
-        "decision_id": uuid4(),
-        "decision_type": decision_type,
-        "actor": "kim",
-        "reason": "known",
-    }
+    values: dict[str, Any] = {"decision_id": uuid4(), "decision_type": decision_type, "actor": "kim", "reason": "known"}
     return OperatorDecision(**values | changes)
 
 
@@ -104,9 +88,7 @@ class TestOperators:
             decide(_decision(decision_type), auth_error_id, env.database)
 
     @pytest.mark.parametrize("decision_type", list(DecisionType))
-    def test_error_without_analysis_can_only_be_closed(
-        self, env: Environment, decision_type: DecisionType
-    ) -> None:
+    def test_error_without_analysis_can_only_be_closed(self, env: Environment, decision_type: DecisionType) -> None:
         auth_error_id = env.post()
         if decision_type in {DecisionType.PROCESS, DecisionType.ESCALATE}:
             with pytest.raises(DecisionRefused):
@@ -200,9 +182,7 @@ class TestPolicies:
         assert policy is not None
         assert (policy.name, policy.decide) == (stored.policy_name, stored.decision_type)
 
-    def test_unreadable_policies_do_not_stop_analyses(
-        self, env: Environment, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_unreadable_policies_do_not_stop_analyses(self, env: Environment, caplog: pytest.LogCaptureFixture) -> None:
         with env.database.connection() as connection:
             store.insert_policies(connection, [{"name": "x", "when": {"gone": 1}}], "kim", "old")
         auth_error_id = _analyzed(env)
@@ -227,9 +207,7 @@ WHENS = st.fixed_dictionaries(
         "exceptionClass": st.lists(st.sampled_from(["A", "B"]), min_size=1),
         "httpStatus": st.lists(st.sampled_from([401, 403]), min_size=1),
         "service": st.just(["login"]),
-        "seen": st.fixed_dictionaries(
-            {"atLeast": st.integers(1, 50), "withinMinutes": st.sampled_from([5, 10])}
-        ),
+        "seen": st.fixed_dictionaries({"atLeast": st.integers(1, 50), "withinMinutes": st.sampled_from([5, 10])}),
         "deployedWithinMinutes": st.integers(1, 100),
         "clusterYoungerThanMinutes": st.integers(1, 100),
         "notEscalatedWithinMinutes": st.integers(1, 100),
@@ -244,9 +222,7 @@ class TestRules:
     def test_same_inputs_give_the_same_decision(self, whens: list[dict[str, Any]], inputs: Inputs) -> None:
         found = self._policies(whens)
         decided = first_match(found, inputs)
-        assert (
-            first_match(read_policies(policies.as_data(found)), Inputs.from_data(inputs.as_data())) == decided
-        )
+        assert first_match(read_policies(policies.as_data(found)), Inputs.from_data(inputs.as_data())) == decided
 
     @given(WHENS, WHENS, INPUTS)
     def test_a_stricter_condition_never_matches_more_inputs(

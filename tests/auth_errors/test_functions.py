@@ -171,9 +171,7 @@ def test_wake_publishes_and_tick_sends_lost_messages_again(
     assert "Firings" in capsys.readouterr().out
 
 
-def test_logs_hold_no_text_of_a_service(
-    env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_hold_no_text_of_a_service(env: Environment, queues: Queues, capsys: pytest.CaptureFixture[str]) -> None:
     env.post(exception_message="a secret word", stacktrace="at secret.Word(S.java:1)", request_path="/secret")
     for _ in range(2):
         _publish("tick")

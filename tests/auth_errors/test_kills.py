@@ -34,14 +34,7 @@ from dpp.auth_errors.outbox.handlers import Handler, HandlerResult
 from dpp.auth_errors.outbox.publish import Waker
 from dpp.money.credits import create_tenant
 from dpp.platform.db.postgres import Connection, Database
-from tests.auth_errors.subprocess_workers import (
-    EffectsOf,
-    Servers,
-    Timeouts,
-    consume_effects,
-    consumer,
-    publisher,
-)
+from tests.auth_errors.subprocess_workers import EffectsOf, Servers, Timeouts, consume_effects, consumer, publisher
 from tests.support.crash_points import CRASH_ALL
 from tests.support.sqs_server import sqs_server
 from tests.support.worker_processes import Workers, running_workers

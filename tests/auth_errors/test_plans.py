@@ -53,13 +53,7 @@ SELECT ('00000000-0000-0000-0000-' || lpad(to_hex(sequence % 50 + 1), 12, '0')):
   sequence, created_at FROM auth_error;
 SET session_replication_role = origin
 """
-_TABLES = (
-    "auth_error",
-    "outbox_message",
-    "processed_message",
-    "auth_error_cluster",
-    "auth_error_cluster_item",
-)
+_TABLES = ("auth_error", "outbox_message", "processed_message", "auth_error_cluster", "auth_error_cluster_item")
 _AN_ERROR = UUID(int=ERRORS // 2)
 _PARAMS: dict[str, Any] = {
     "now": None,

@@ -66,9 +66,7 @@ class TestOnce:
             {"service": "login"},
         ],
     )
-    def test_different_payload_is_rejected_and_changes_nothing(
-        self, env: Environment, changes: dict[str, Any]
-    ) -> None:
+    def test_different_payload_is_rejected_and_changes_nothing(self, env: Environment, changes: dict[str, Any]) -> None:
         first = env.record(request_id="r1")
         with pytest.raises(AuthErrorConflict):
             env.record(request_id="r1", **changes)
@@ -104,9 +102,7 @@ class TestOnce:
 class TestTransaction:
     """AUTH-2, AUTH-6: an error and its event are one transaction; an event never changes."""
 
-    def test_rejected_event_rolls_its_error_back(
-        self, env: Environment, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_rejected_event_rolls_its_error_back(self, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
         def refused(*_: object) -> bool:
             raise OutboxConflict
 
@@ -200,14 +196,9 @@ class TestMachine:
 
     @pytest.mark.parametrize(
         ("table", "states", "machine"),
-        [
-            ("outbox_message", OutboxStatus, OUTBOX_MACHINE),
-            ("processed_message", ProcessedStatus, PROCESSED_MACHINE),
-        ],
+        [("outbox_message", OutboxStatus, OUTBOX_MACHINE), ("processed_message", ProcessedStatus, PROCESSED_MACHINE)],
     )
-    def test_outbox_and_processed_messages_too(
-        self, env: Environment, table: str, states: Any, machine: Any
-    ) -> None:
+    def test_outbox_and_processed_messages_too(self, env: Environment, table: str, states: Any, machine: Any) -> None:
         """AUTH-4, AUTH-5: all pairs, without the constraints of a row's shape."""
         env.post()
         env.run_until_idle()

@@ -133,9 +133,7 @@ def test_truncated_line_does_not_count(failure: Failure) -> None:
 def test_truncated_parts_make_no_difference() -> None:
     """The limits: a cause behind the significant frames, and the innermost frames of a long Python traceback."""
     deep = _named("password_wrong_behind_many_filters")
-    assert stack_hash(deep.exception_class, deep.stacktrace.replace("PepperMissing", "SaltMissing")) == _hash(
-        deep
-    )
+    assert stack_hash(deep.exception_class, deep.stacktrace.replace("PepperMissing", "SaltMissing")) == _hash(deep)
     long = _named("middlewares_without_end")
     assert stack_hash(long.exception_class, long.stacktrace.replace("in check", "in renew")) == _hash(long)
 
@@ -158,9 +156,7 @@ def test_cause_of_a_suppressed_error_counts_without_indents() -> None:
 def test_only_stored_characters_are_read() -> None:
     for failure in FAILURES:
         longer = failure.stacktrace.strip() + "\n" + "more\n" * 2_000
-        assert stack_hash(failure.exception_class, longer) == stack_hash(
-            failure.exception_class, longer[:8_000]
-        )
+        assert stack_hash(failure.exception_class, longer) == stack_hash(failure.exception_class, longer[:8_000])
 
 
 def test_normal_form() -> None:
@@ -307,8 +303,7 @@ HOSTILE = {
     "frames": "\tat a.b(C)\n" * (_HUGE // 11),
     "two_frames_in_turns": "\tat a.b(C)\n\tat a.c(C)\n" * (_HUGE // 22),
     "frames_of_python": '  File "a", line 1, in b\n' * (_HUGE // 24),
-    "groups": "  + Exception Group Traceback (most recent call last):\n"
-    + "  +-+---- 1 ----\n" * (_HUGE // 17),
+    "groups": "  + Exception Group Traceback (most recent call last):\n" + "  +-+---- 1 ----\n" * (_HUGE // 17),
     "frames_of_node": "at a (b:1:1)\n" * (_HUGE // 13),
     "causes_of_node": "E\nat a (b:1:1)\n" + "[cause]: E\nat a (b:1:1)\n" * (_HUGE // 24),
     "evaluated": "at a (" + "eval at a (" * (_HUGE // 11) + ":1:1)",

@@ -8,17 +8,7 @@ import pytest
 
 from bench.scale import model, page
 from bench.scale import simulation as sim
-from bench.scale.model import (
-    DAY_SECONDS,
-    Cells,
-    Day,
-    Limit,
-    Model,
-    read_units,
-    setting_of,
-    total,
-    write_units,
-)
+from bench.scale.model import DAY_SECONDS, Cells, Day, Limit, Model, read_units, setting_of, total, write_units
 from dpp_cdk.settings import sizes
 from dpp_cdk.settings.sizes import PROD
 from dpp_cli.docs import costs
@@ -85,9 +75,7 @@ def test_needs_equal_a_calculation_by_hand() -> None:
     assert found["event source of the run queue"].needs == 2 * 2
     assert found["Lambda concurrency"].needs == pytest.approx(2 * 2 + 2 * 6 * 0.05)
     once = ("submit", "last poll", "work", "purge", "expire", "delete")
-    postgres_ms = (
-        sum(calls[name]["postgres_ms"] for name in once) + 4 * calls["poll under way"]["postgres_ms"]
-    )
+    postgres_ms = sum(calls[name]["postgres_ms"] for name in once) + 4 * calls["poll under way"]["postgres_ms"]
     assert found["Postgres's processor"].needs == pytest.approx(2 * postgres_ms / 1_000)
     redis_bytes = sum(key["bytes"] * key["ttl_days"] * DAY_SECONDS for key in UNITS["redis_keys"])
     assert found["Valkey's memory"].needs == pytest.approx(redis_bytes * UNITS["redis_overhead"] / 2**30)
@@ -160,12 +148,7 @@ def test_no_run_is_lost_or_invented_and_no_part_does_more_than_it_can(seed: int)
 def test_same_seed_gives_the_same_day_and_another_seed_another() -> None:
     cell = PROD_CELL._replace(requests_burst=1_000)
     one, again, other = (sim.simulate(cell, lambda _: 20.0, 300, seed=seed) for seed in (1, 1, 2))
-    assert (one.arrived, one.done, one.waits, one.used) == (
-        again.arrived,
-        again.done,
-        again.waits,
-        again.used,
-    )
+    assert (one.arrived, one.done, one.waits, one.used) == (again.arrived, again.done, again.waits, again.used)
     assert one.arrived != other.arrived
 
 
@@ -186,9 +169,7 @@ def test_day_has_its_runs_and_its_peak() -> None:
     ("workers", "requests", "vcpus", "first"),
     [(1, 10, 10, sim.WORKERS), (10, 1, 10, sim.GATEWAY), (20, 20, 1, sim.DATABASE)],
 )
-def test_simulation_saturates_first_what_is_calculated(
-    workers: int, requests: int, vcpus: int, first: str
-) -> None:
+def test_simulation_saturates_first_what_is_calculated(workers: int, requests: int, vcpus: int, first: str) -> None:
     cell = PROD_CELL.times(workers=workers, requests=requests, vcpus=vcpus)
     ceilings = cell.ceilings()
     assert min(ceilings, key=lambda part: ceilings[part]) == first

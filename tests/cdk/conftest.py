@@ -81,10 +81,7 @@ def described(tmp_path_factory: pytest.TempPathFactory, node: None) -> Describe:
             check(app)  # raises at a finding
         assembly = app.synth()
         return Assembly(
-            {
-                stack.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): stack.template
-                for stack in assembly.stacks
-            },
+            {stack.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): stack.template for stack in assembly.stacks},
             report=Path(assembly.directory) / "validation-report.json",
         )
 

@@ -69,9 +69,7 @@ class TestNetwork:
             assert "SecurityGroupEgress" not in group
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_only_functions_that_use_the_internet_and_public_docs_are_outside(
-        self, sized: Assembly, name: str
-    ) -> None:
+    def test_only_functions_that_use_the_internet_and_public_docs_are_outside(self, sized: Assembly, name: str) -> None:
         """RUN-26: functions outside of the VPC know neither database, cache, bucket nor queue."""
         function = sized.whole.function(name)
         given = set(function.get("Environment", {}).get("Variables", {}))
@@ -131,9 +129,7 @@ class TestDatabase:
 
     def test_production_keeps_clients_data(self, prod: Assembly) -> None:
         whole = prod.whole
-        assert {whole.template["Resources"][id]["DeletionPolicy"] for id in whole.all("AWS::S3::Bucket")} == {
-            "Retain"
-        }
+        assert {whole.template["Resources"][id]["DeletionPolicy"] for id in whole.all("AWS::S3::Bucket")} == {"Retain"}
         assert whole.all("Custom::S3AutoDeleteObjects") == {}
 
 

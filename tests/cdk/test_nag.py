@@ -39,8 +39,7 @@ def test_every_finding_is_acknowledged_and_every_acknowledgement_is_used(
     report = nag(request.getfixturevalue(size))
     assert (report["conclusion"], report["violations"]) == ("success", [])
     rules = {
-        _short(finding["ruleName"]).replace(f"dpp-{size}-", "dpp-SIZE-")
-        for finding in report["suppressedViolations"]
+        _short(finding["ruleName"]).replace(f"dpp-{size}-", "dpp-SIZE-") for finding in report["suppressedViolations"]
     }
     assert rules == ANSWERED[size]
 

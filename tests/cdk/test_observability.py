@@ -20,9 +20,7 @@ def entries() -> set[str]:
 
 
 @pytest.mark.parametrize("size", ["prod", "dev"])
-def test_every_alarm_notifies_the_topic_and_names_its_runbook_entry(
-    size: str, request: pytest.FixtureRequest
-) -> None:
+def test_every_alarm_notifies_the_topic_and_names_its_runbook_entry(size: str, request: pytest.FixtureRequest) -> None:
     assembly: Assembly = request.getfixturevalue(size)
     stack = assembly["observability"]
     ((topic, _),) = stack.all("AWS::SNS::Topic").items()
@@ -60,8 +58,7 @@ def test_each_function_has_alarms_for_errors_and_throttles(prod: Assembly) -> No
 
 def test_the_servers_have_alarms(prod: Assembly, dev: Assembly) -> None:
     assert alarmed(prod, "AWS/RDS") == {
-        (name, "dpp-prod")
-        for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace", "FreeableMemory")
+        (name, "dpp-prod") for name in ("CPUUtilization", "DatabaseConnections", "FreeStorageSpace", "FreeableMemory")
     }
     of_the_cache = ("DatabaseMemoryUsagePercentage", "Evictions", "EngineCPUUtilization")
     assert alarmed(prod, "AWS/ElastiCache") == {
@@ -96,9 +93,7 @@ def test_a_role_without_heartbeat_raises_an_alarm(prod: Assembly) -> None:
     """LIFE-11: the chamberlain reports the other roles' silence, and has an alarm for its own."""
     found = prod["observability"].all("AWS::CloudWatch::Alarm").values()
     by_role = {
-        alarm["Dimensions"][1]["Value"]: alarm
-        for alarm in found
-        if alarm["MetricName"] == metrics.ROLE_SILENCE.name
+        alarm["Dimensions"][1]["Value"]: alarm for alarm in found if alarm["MetricName"] == metrics.ROLE_SILENCE.name
     }
     assert set(by_role) == {"CHAMBERLAIN", *(name.removeprefix("lifecycle_").upper() for name in ROLES)}
     for role, alarm in by_role.items():

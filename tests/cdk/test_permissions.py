@@ -75,10 +75,7 @@ ALLOWED = {
     | CONTROLLING
     | SECRETS
     | IN_NETWORK,
-    "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"}
-    | CONSUMING
-    | SECRETS
-    | IN_NETWORK,
+    "run_worker": {"s3:PutObject", "s3:GetObject", "lambda:InvokeFunction"} | CONSUMING | SECRETS | IN_NETWORK,
     "pack_outside": set[str](),
     "run_reaper": CONSUMING | SECRETS | IN_NETWORK,  # its half-minute queue
     "run_sweeper": SECRETS | IN_NETWORK,
@@ -144,9 +141,7 @@ def test_a_role_has_exactly_the_actions_of_its_function(prod: Assembly, dev: Ass
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_has_its_own_role_without_managed_policies(stack: Stack, name: str) -> None:
     (role, _) = stack.function(name)["Role"]["Fn::GetAtt"]
-    users = [
-        f for f in stack.all("AWS::Lambda::Function").values() if f["Role"] == {"Fn::GetAtt": [role, "Arn"]}
-    ]
+    users = [f for f in stack.all("AWS::Lambda::Function").values() if f["Role"] == {"Fn::GetAtt": [role, "Arn"]}]
     assert len(users) == 1
     assert "ManagedPolicyArns" not in stack.all("AWS::IAM::Role")[role]
 
@@ -210,11 +205,7 @@ def test_reports_are_written_below_their_prefix_and_never_read_or_deleted(stack:
     """TIX-4: reports are evidence. Requests are answered from Postgres."""
     reports = stack.bucket_given("ops_cycle", "DPP_REPORTS_BUCKET")
     below = [{"Fn::GetAtt": [reports, "Arn"]}, "/reports/ops/tickets/reaper/*"]
-    statement = {
-        "Effect": "Allow",
-        "Action": "s3:PutObject",
-        "Resource": {"Fn::Join": ["", below]},
-    }
+    statement = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": {"Fn::Join": ["", below]}}
     assert _reporting(stack) == [statement] * 3
     reporters = [name for name in FUNCTIONS if statement in stack.statements(name)]
     assert reporters == ["tickets_api", "ops_cycle", "operate"]
@@ -324,9 +315,7 @@ def test_the_worker_may_invoke_only_pack_outside(stack: Stack) -> None:
     assert given["DPP_PACK_OUTSIDE_FUNCTION"] == "dpp-prod-pack_outside:live"
 
 
-def test_each_role_may_wake_its_successors_and_call_outside_only_if_needed(
-    prod: Assembly, dev: Assembly
-) -> None:
+def test_each_role_may_wake_its_successors_and_call_outside_only_if_needed(prod: Assembly, dev: Assembly) -> None:
     """LIFE-1 … LIFE-5, PLAT-2."""
     expected = {
         "lifecycle_sentinel": {"outside", "king"},
@@ -368,9 +357,7 @@ def test_each_role_may_wake_its_successors_and_call_outside_only_if_needed(
         ("arn:aws:bedrock:r:a:x/y", ["arn:aws:bedrock:r:a:x/y"]),
     ],
 )
-def test_only_the_configured_model_may_be_invoked(
-    deployment: "Deployment", model_id: str, expected: list[str]
-) -> None:
+def test_only_the_configured_model_may_be_invoked(deployment: "Deployment", model_id: str, expected: list[str]) -> None:
     """RUN-25. The fixture `deployment` imports the CDK."""
     from types import SimpleNamespace
     from typing import Any
@@ -396,9 +383,7 @@ class TestSecrets:
         assert "{{resolve:secretsmanager:" in json.dumps(token)
         assert "MasterUserPassword" not in stack.one("AWS::RDS::DBInstance")
 
-    def test_a_plain_key_fails_the_synthesis_and_names_the_secret_option(
-        self, deployment: "Deployment"
-    ) -> None:
+    def test_a_plain_key_fails_the_synthesis_and_names_the_secret_option(self, deployment: "Deployment") -> None:
         import dataclasses
 
         from dpp_cdk.settings.config import DeploymentError
@@ -407,9 +392,7 @@ class TestSecrets:
             dataclasses.replace(deployment, variables={"DPP_DECISION_OPENAI_API_KEY": "hunter2"})
         assert "hunter2" not in str(refused.value)
 
-    def test_plain_credentials_of_github_jira_and_slack_fail_the_synthesis(
-        self, deployment: "Deployment"
-    ) -> None:
+    def test_plain_credentials_of_github_jira_and_slack_fail_the_synthesis(self, deployment: "Deployment") -> None:
         """PLAT-2: the flow has one secret, which the functions read themselves."""
         import dataclasses
 

@@ -32,9 +32,7 @@ def test_visibility_below_six_timeouts_needs_a_reason() -> None:
 
 def test_a_short_visibility_needs_a_batch_of_one() -> None:
     with pytest.raises(ValueError, match="behind another"):
-        QueueTiming(
-            timeout_seconds=20, visibility_seconds=60, max_receives=3, batch_size=2, short_because="a reason"
-        )
+        QueueTiming(timeout_seconds=20, visibility_seconds=60, max_receives=3, batch_size=2, short_because="a reason")
 
 
 def test_a_single_failure_makes_no_dead_letter() -> None:

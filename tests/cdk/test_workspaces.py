@@ -55,9 +55,7 @@ def synthesized(node: None, tmp_path_factory: pytest.TempPathFactory) -> Synthes
             findings={},
             homes=workspaces.file_system_mount,
         )
-        spec = dataclasses.replace(
-            table.API_DOCS, timing=table.OPERATE.timing, in_network=True, mounts_homes=True
-        )
+        spec = dataclasses.replace(table.API_DOCS, timing=table.OPERATE.timing, in_network=True, mounts_homes=True)
         workspaces.controlled_by(LambdaFunction(stack, recipe, spec))
         check(app)
         assembly = app.synth()
@@ -100,9 +98,7 @@ class TestFileSystem:
         assert {"TransitionToIA": "AFTER_30_DAYS"} in homes["LifecyclePolicies"]
         refused = {s["Sid"]: s for s in homes["FileSystemPolicy"]["Statement"]}
         assert refused["TlsOnly"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-        assert refused["ByAccessPointOnly"]["Condition"] == {
-            "Null": {"elasticfilesystem:AccessPointArn": "true"}
-        }
+        assert refused["ByAccessPointOnly"]["Condition"] == {"Null": {"elasticfilesystem:AccessPointArn": "true"}}
         assert {s["Effect"] for s in refused.values()} == {"Deny"}  # so that anonymous access is impossible
 
     def test_homes_are_kept_and_backed_up_if_the_size_keeps_data(self, made: Stack, torn: Stack) -> None:
@@ -125,9 +121,7 @@ class TestFileSystem:
         (point,) = made.all("AWS::EFS::AccessPoint")
         assert {"Ref": point} in mounted["Arn"]["Fn::Join"][1]
         (may,) = (s for s in made.statements(CONTROLS) if "elasticfilesystem:ClientMount" in s["Action"])
-        assert sorted(may["Action"]) == [
-            f"elasticfilesystem:Client{what}" for what in ("Mount", "RootAccess", "Write")
-        ]
+        assert sorted(may["Action"]) == [f"elasticfilesystem:Client{what}" for what in ("Mount", "RootAccess", "Write")]
         assert may["Condition"] == {"ArnEquals": {"elasticfilesystem:AccessPointArn": mounted["Arn"]}}
 
 
@@ -209,9 +203,7 @@ class TestPermissions:
             "logs:CreateLogStream",
             "logs:PutLogEvents",
         }
-        assert ":ecr:us-east-1:123456789012:repository/dpp/workspace" in json.dumps(
-            allowed["ecr:BatchGetImage"]
-        )
+        assert ":ecr:us-east-1:123456789012:repository/dpp/workspace" in json.dumps(allowed["ecr:BatchGetImage"])
         assert "WorkspacesLogs" in json.dumps(allowed["logs:PutLogEvents"])
         assert _managed(made, "WorkspacesExecutionRole") == []
 
@@ -272,9 +264,7 @@ class TestRest:
         assert given <= set(AwsWorkspaceSettings.variables())
 
     def test_an_archive_can_be_restored_for_a_week(self, made: Stack) -> None:
-        ((id, bucket),) = [
-            (id, b) for id, b in made.all("AWS::S3::Bucket").items() if id.startswith("ArchivesBucket")
-        ]
+        ((id, bucket),) = [(id, b) for id, b in made.all("AWS::S3::Bucket").items() if id.startswith("ArchivesBucket")]
         assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
         assert bucket["PublicAccessBlockConfiguration"] == {
             "BlockPublicAcls": True,
@@ -313,9 +303,7 @@ class TestRest:
         app = App()
         network = NetworkStack(app, "Dpp-network", deployment, workspaces=True)
         with pytest.raises(DeploymentError, match="ECR"):
-            Workspaces(
-                CdkStack(app, "Dpp-data"), "W", deployment, network, image="docker.io/library/debian:13"
-            )
+            Workspaces(CdkStack(app, "Dpp-data"), "W", deployment, network, image="docker.io/library/debian:13")
 
 
 def _group(reference: object) -> str:

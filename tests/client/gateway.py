@@ -137,9 +137,7 @@ def not_reached(request: httpx.Request, answers: Answers) -> httpx.Response:
     raise httpx.ConnectError("[Errno 111] Connection refused", request=request)
 
 
-def problem(
-    status: int, reason_code: str, *, headers: Mapping[str, str] | None = None, **members: Any
-) -> Fault:
+def problem(status: int, reason_code: str, *, headers: Mapping[str, str] | None = None, **members: Any) -> Fault:
     """A problem document in place of the answer; nothing takes effect."""
     document = {"status": status, "reason_code": reason_code, "title": "T", "detail": "D", **members}
     return lambda request, answers: httpx.Response(
@@ -157,8 +155,6 @@ def _give(handler: BaseHTTPRequestHandler, answer: httpx.Response) -> None:
     handler.send_response(answer.status_code)
     for name, value in answer.headers.multi_items():
         handler.send_header(name, value)
-    handler.send_header(
-        "Connection", "close"
-    )  # as `serving` does: a client that doesn't know sends into the void
+    handler.send_header("Connection", "close")  # as `serving` does: a client that doesn't know sends into the void
     handler.end_headers()
     handler.wfile.write(answer.content)

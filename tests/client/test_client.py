@@ -64,11 +64,7 @@ def test_what_is_left_out_is_not_sent_and_the_rest_is_sent_as_given(client: Clie
         idempotency_key="an-order-of-mine",
     )
     first, second = (json.loads(request.content) for request in gateway.sent("POST"))
-    assert first == {
-        "pack_type": "decision",
-        "inputs": QUESTION,
-        "reservation": {"max_cost_usd": "0.2500"},
-    }
+    assert first == {"pack_type": "decision", "inputs": QUESTION, "reservation": {"max_cost_usd": "0.2500"}}
     assert second["reservation"] == {"max_cost_usd": "1", "timebox_sec": 20, "min_reliability_score": 0.5}
     assert second["options"] == {"inline": 1}
     assert gateway.sent("POST")[1].headers["Idempotency-Key"] == "an-order-of-mine"
@@ -196,10 +192,7 @@ def test_a_run_that_is_not_over_has_no_result_yet(client: Client, gateway: Gatew
     "data",
     [
         {"answer_text": "42", "nothing": None},
-        {
-            "answer_text": "환불 \u2028 \u0000 \U0001f600",
-            "numbers": [1e16, 1e-7, -0.0, 2**60, 0.1 + 0.2, 1e22],
-        },
+        {"answer_text": "환불 \u2028 \u0000 \U0001f600", "numbers": [1e16, 1e-7, -0.0, 2**60, 0.1 + 0.2, 1e22]},
     ],
 )
 def test_an_inline_result_is_verified_without_another_request(

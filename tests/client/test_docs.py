@@ -15,16 +15,10 @@ PRINTED = {"README.md": ["0.0500 42"], "docs/client.md": ["0.0500 42", "42"]}
 
 @pytest.mark.parametrize("page", PRINTED)
 def test_every_snippet_runs_against_the_real_handlers(
-    gateway: Gateway,
-    tenant: Tenant,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    page: str,
+    gateway: Gateway, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], page: str
 ) -> None:
     """RUN-1: over a socket, one block after the other, as a reader types them."""
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     with gateway.served() as url:
         monkeypatch.setenv("DPP_API_URL", url)
         monkeypatch.setenv("DPP_API_KEY", tenant.token)

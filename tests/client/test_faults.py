@@ -98,9 +98,7 @@ def test_a_refusal_is_not_tried_again(client: Client, gateway: Gateway, status: 
     assert len(gateway.requests) == 1
 
 
-def test_retry_after_is_waited_for_with_a_little_more(
-    client: Client, gateway: Gateway, clock: PassingClock
-) -> None:
+def test_retry_after_is_waited_for_with_a_little_more(client: Client, gateway: Gateway, clock: PassingClock) -> None:
     """RUN-14: 30 s as the API says, and jitter, so that clients don't come back as one."""
     gateway.faults.append(problem(429, "RATE_LIMITED", headers={"Retry-After": "30"}))
     _submit(client)
@@ -222,9 +220,7 @@ def test_a_wait_bears_what_passes_and_honours_retry_after(
     assert clock.at > 150
 
 
-def test_a_wait_through_an_outage_ends_with_its_time(
-    client: Client, gateway: Gateway, clock: PassingClock
-) -> None:
+def test_a_wait_through_an_outage_ends_with_its_time(client: Client, gateway: Gateway, clock: PassingClock) -> None:
     receipt = client.submit("decision", QUESTION, "0.25")
     gateway.faults.extend([not_reached] * 40)
     with pytest.raises(WaitTimedOut, match="was not reached") as late:
@@ -267,9 +263,7 @@ def test_a_result_that_was_tampered_with_is_not_given_out(client: Client, gatewa
     """RUN-10, RUN-18: one byte differs from the content with the announced SHA-256."""
     run = client.wait(client.submit("decision", QUESTION, "0.25"))
 
-    def tampered(
-        request: httpx.Request, answers: Callable[[httpx.Request], httpx.Response]
-    ) -> httpx.Response:
+    def tampered(request: httpx.Request, answers: Callable[[httpx.Request], httpx.Response]) -> httpx.Response:
         return httpx.Response(200, content=answers(request).content.replace(b'"42"', b'"43"'))
 
     gateway.faults.append(tampered)
@@ -309,9 +303,7 @@ def test_the_storage_learns_nothing_of_the_key_and_no_redirect_is_followed(
     gateway.faults.extend([redirect, None, redirect])
     with pytest.raises(ResultUnavailable):
         client.result(run)
-    assert {request.url.host for request in gateway.storage_requests}.isdisjoint(
-        {"api.test", "elsewhere.test"}
-    )
+    assert {request.url.host for request in gateway.storage_requests}.isdisjoint({"api.test", "elsewhere.test"})
     for request in gateway.storage_requests:
         assert "authorization" not in request.headers
         assert tenant.token not in str(request.headers.raw) + request.url.query.decode()
@@ -343,9 +335,7 @@ def test_the_key_and_the_signature_stand_in_no_text(
     cause = lost.value.__cause__
     assert isinstance(cause, httpx.TransportError)
     texts += [*traceback.format_exception(lost.value), repr(cause.request), repr(cause.request.url)]
-    ours = [
-        one.getMessage() for one in caplog.records if one.name.startswith(("httpx", "httpcore", "dpp_client"))
-    ]
+    ours = [one.getMessage() for one in caplog.records if one.name.startswith(("httpx", "httpcore", "dpp_client"))]
     assert ours
     everything = "\n".join([*texts, *ours])
     assert "Bearer [api key]" in everything
@@ -367,9 +357,7 @@ def test_a_problem_that_lies_about_its_types_is_still_an_error(client: Client, g
     gateway.faults.extend(
         [
             lambda request, answers: httpx.Response(422, json=nonsense),
-            lambda request, answers: httpx.Response(
-                409, json=nonsense | {"reason_code": "VALIDATION_FAILED"}
-            ),
+            lambda request, answers: httpx.Response(409, json=nonsense | {"reason_code": "VALIDATION_FAILED"}),
             lambda request, answers: httpx.Response(422, text="[" * 100_000),
             lambda request, answers: httpx.Response(409, text=json.dumps([1])),
         ]

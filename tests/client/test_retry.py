@@ -27,9 +27,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
         ("Thu, 01 Jan 2026 12:00:30 GMT", None, None),
     ],
 )
-def test_retry_after_is_read_as_it_is_written(
-    value: str | None, date: str | None, seconds: float | None
-) -> None:
+def test_retry_after_is_read_as_it_is_written(value: str | None, date: str | None, seconds: float | None) -> None:
     """RFC 9110: seconds, or a time, which only the clock of who wrote it is held against."""
     assert retry_after_seconds(value, date) == seconds
 

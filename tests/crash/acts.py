@@ -174,30 +174,20 @@ ACTS: dict[str, Act] = {
     "submit": Act(_persistent_client, _submit, _SUBMIT | {"postgres.mark_enqueued"}),
     "submit, client leaves": Act(_passing_client, _submit, _SUBMIT),
     "submit again": Act(_accepted_client, _submit, frozenset({"redis.admit", "postgres.run_of_key"})),
-    "submit again, unmapped": Act(
-        _unmapped_client, _submit, frozenset({"redis.refund_full", "redis.forget"})
-    ),
+    "submit again, unmapped": Act(_unmapped_client, _submit, frozenset({"redis.refund_full", "redis.forget"})),
     "submit, mapped to none": Act(_client_mapped_to_none, _submit, frozenset({"redis.forget"})),
     "submit, no queue": Act(
         _no_queue_for_the_container, _submit, _FINALIZE | {"sqs.send_message", "redis.refund_full"}
     ),
-    "submit, disabled": Act(
-        _client_while_disabled, _submit, frozenset({"redis.refund_full", "redis.forget"})
-    ),
-    "submit again, disabled": Act(
-        _unmapped_client_while_disabled, _submit, frozenset({"postgres.insert_run"})
-    ),
+    "submit, disabled": Act(_client_while_disabled, _submit, frozenset({"redis.refund_full", "redis.forget"})),
+    "submit again, disabled": Act(_unmapped_client_while_disabled, _submit, frozenset({"postgres.insert_run"})),
     "work, disabled": Act(_queued_while_disabled, _work_without_heartbeat, frozenset({"postgres.park"})),
-    "work": Act(
-        Environment.queued, _work, _WORK | {"s3.put_object", "redis.extend", "sqs.change_message_visibility"}
-    ),
+    "work": Act(Environment.queued, _work, _WORK | {"s3.put_object", "redis.extend", "sqs.change_message_visibility"}),
     "work with retries": Act(Environment.queued, _work_with_retries, _WORK | {"s3.put_object"}),
     "work in vain": Act(_failing_pack, _work_without_heartbeat, _WORK),
     "reap": Act(_expired_lease, _reap, _FINALIZE | {"redis.settle"}),
     "sweep": Act(_message_lost, _sweep, _FINALIZE | {"redis.refund_full"}),
-    "reconcile": Act(
-        _half_finished, _reconcile, _FINALIZE | {"redis.settle", "redis.refund_full", "s3.get_object"}
-    ),
+    "reconcile": Act(_half_finished, _reconcile, _FINALIZE | {"redis.settle", "redis.refund_full", "s3.get_object"}),
     "reconcile lost ledgers": Act(_ledgers_lost, _reconcile, frozenset({"redis.rebuild"})),
     "retain": Act(_a_month_later, _retain, frozenset({"postgres.expire", "postgres.purge_inputs"})),
 }

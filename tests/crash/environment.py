@@ -211,13 +211,7 @@ class Environment:
         """Connections and clients of a healthy worker."""
         world = self.world
         return WorkEffects(
-            world.database,
-            world.new_database,
-            world.ledger,
-            world.queue,
-            world.storage,
-            self.packs,
-            pauses_seconds=(),
+            world.database, world.new_database, world.ledger, world.queue, world.storage, self.packs, pauses_seconds=()
         )
 
     def with_one_heartbeat(self, container: Container) -> None:

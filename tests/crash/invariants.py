@@ -54,9 +54,7 @@ def snapshot(env: Environment) -> Snapshot:
         keys=_keys(env),
         objects={},
         accepted=[
-            accepted
-            for number, client in enumerate(env.clients)
-            for accepted in _accepted(f"client {number}", client)
+            accepted for number, client in enumerate(env.clients) for accepted in _accepted(f"client {number}", client)
         ],
         started=env.packs.started,
         answers=env.packs.answers,
@@ -70,12 +68,7 @@ def violations_after_recovery(env: Environment) -> list[str]:
         return []
     found = snapshot(env)
     found.objects = env.world.s3.objects
-    return [
-        *invariants.broken(found),
-        *_moves(env, found),
-        *_clients(env, found),
-        *_miscounted(env),
-    ]
+    return [*invariants.broken(found), *_moves(env, found), *_clients(env, found), *_miscounted(env)]
 
 
 def violations_after_retention(env: Environment) -> list[str]:

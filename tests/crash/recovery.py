@@ -47,9 +47,7 @@ def is_idle(env: Environment) -> bool:
             "SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'"
         ).fetchone()
     ledger = env.world.ledger
-    reserved = [
-        ledger.client.hlen(ledger.keys.reservation_amounts(tenant.tenant_id)) for tenant in env.tenants
-    ]
+    reserved = [ledger.client.hlen(ledger.keys.reservation_amounts(tenant.tenant_id)) for tenant in env.tenants]
     waiting = [client for client in env.clients if client.persistent and not client.accepted]
     return alive == (0,) and not any(reserved) and not waiting and env.messages() == 0
 

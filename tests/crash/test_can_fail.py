@@ -13,9 +13,7 @@ from tests.crash.recovery import recover
 from tests.support.crash_points import FaultKind
 
 
-def test_without_reconcile_a_claimed_run_stays_half_done(
-    crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_reconcile_a_claimed_run_stays_half_done(crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch) -> None:
     """D3: the worker died between settle and commit, and nobody finishes what it began."""
     monkeypatch.setattr(recovery, "reconcile", lambda *_: None)
     env = crashes.crash_at("work", "settle", FaultKind.KILLED_AFTER)
@@ -32,9 +30,7 @@ def test_without_the_reaper_a_lost_lease_stays(crashes: RunCrashes, monkeypatch:
     assert any("has not ended" in broken for broken in violations_after_recovery(env))
 
 
-def test_without_a_look_at_orphans_a_reservation_stays(
-    crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_look_at_orphans_a_reservation_stays(crashes: RunCrashes, monkeypatch: pytest.MonkeyPatch) -> None:
     """D2: the submit died between reserve and insert, and the client's money stays set aside."""
     monkeypatch.setattr("dpp.runs.jobs.reconcile.refund_orphans", lambda *_: None)
     env = crashes.crash_at("submit", "admit", FaultKind.KILLED_AFTER)

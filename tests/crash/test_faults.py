@@ -27,16 +27,7 @@ from dpp.runs.model import envelope_key
 from dpp.runs.submit import SubmitEffects, Submitted, submit
 from tests.support.faults import Flaky
 from tests.support.proxy import Fault, Proxy
-from tests.support.world import (
-    A_COST,
-    A_CREDIT,
-    A_RESERVATION,
-    DONE,
-    ScriptedPacks,
-    World,
-    a_request,
-    message_of,
-)
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, a_request, message_of
 
 A_FEE = 5_000
 
@@ -138,9 +129,7 @@ def test_run_6_of_100_parallel_submits_of_60_percent_of_a_balance_one_is_accepte
     assert world.position(tenant).balanced
 
 
-def test_run_19_a_worker_that_goes_on_without_its_lease_writes_nothing_where_the_reaper_won(
-    world: World,
-) -> None:
+def test_run_19_a_worker_that_goes_on_without_its_lease_writes_nothing_where_the_reaper_won(world: World) -> None:
     """RUN-19, RUN-20: it never heard that its lease was over (a starved thread), finishes, and touches nothing."""
     tenant = world.tenant()
     run = world.submit(tenant).run
@@ -270,10 +259,7 @@ def test_run_20_a_lease_of_nothing_cannot_be_written(world: World) -> None:
         "lease_token = NULL, lease_expires_at = NULL": "runs_status_and_money_agree",
     }
     for columns, constraint in refusals.items():
-        with (
-            world.database.connection() as connection,
-            pytest.raises(psycopg.errors.CheckViolation) as refused,
-        ):
+        with world.database.connection() as connection, pytest.raises(psycopg.errors.CheckViolation) as refused:
             connection.execute(f"UPDATE runs SET {columns} WHERE run_id = %s".encode(), [run.run_id])
         assert refused.value.diag.constraint_name == constraint
 
@@ -284,8 +270,7 @@ def test_run_20_a_lease_far_in_the_future_is_no_lease(world: World) -> None:
     broken, healthy = world.leased(tenant), world.leased(tenant)
     with world.database.connection() as connection:
         connection.execute(
-            "UPDATE runs SET lease_expires_at = now() + interval '10 years' WHERE run_id = %s",
-            [broken.run_id],
+            "UPDATE runs SET lease_expires_at = now() + interval '10 years' WHERE run_id = %s", [broken.run_id]
         )
     assert reap(world.finalize_effects(), world.new_database()).ended == 1
     assert world.run(broken).last_error_reason_code == "WORKER_TIMEOUT"

@@ -46,9 +46,7 @@ def _kill_clients(world: World) -> int:
     return int(cast(Any, world.ledger.client).client_kill_filter(_type="normal", skipme=True))
 
 
-def test_a_warm_api_whose_connections_were_killed_serves_the_next_request(
-    api: ApiClient, world: World
-) -> None:
+def test_a_warm_api_whose_connections_were_killed_serves_the_next_request(api: ApiClient, world: World) -> None:
     """pg_terminate_backend and CLIENT KILL between two invocations: both reconnect, and the client sees a 202."""
     tenant = world.tenant()
     _submit(api, tenant)
@@ -85,9 +83,7 @@ def test_a_warm_worker_whose_connections_were_killed_works_on_the_next_message(
     database = Database(world.database_url, wall_clock=lambda: minutes[0] * 60)
     world.opened.append(database)
     effects = world.work_effects()
-    effects = type(effects)(
-        **{name: getattr(effects, name) for name in effects.__slots__} | {"database": database}
-    )
+    effects = type(effects)(**{name: getattr(effects, name) for name in effects.__slots__} | {"database": database})
     module = importlib.import_module("run_worker.handler")
     monkeypatch.setattr(module, "wiring", lambda: effects)
     tenant = world.tenant()

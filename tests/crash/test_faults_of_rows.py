@@ -32,9 +32,7 @@ FROM runs r, generate_series(1, %s) n WHERE r.run_id = %s
 """
 
 
-def test_run_22_more_runs_that_cannot_move_than_a_firing_takes_starve_nobody_behind_them(
-    world: World,
-) -> None:
+def test_run_22_more_runs_that_cannot_move_than_a_firing_takes_starve_nobody_behind_them(world: World) -> None:
     """RUN-22: S3 denies the objects of 550 older claims, firing after firing; a refund behind them is made at once."""
     tenant = world.tenant()
     healthy = world.leased(tenant)

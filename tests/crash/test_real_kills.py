@@ -73,9 +73,7 @@ def _left(env: Environment) -> tuple[list[str], list[str]]:
         for row in found.rows("runs")
     ]
     balances = [
-        f"{name} = {value}"
-        for name, value in found.keys.values.items()
-        if name.endswith(":balance_usd_micros")
+        f"{name} = {value}" for name, value in found.keys.values.items() if name.endswith(":balance_usd_micros")
     ]
     names = list(found.keys.values)
     return sorted(rows), sorted(_ID.sub("*", name) for name in (*names, *balances))

@@ -16,9 +16,7 @@ from tests.e2e.conftest import E2eTenant, Platform
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 PATH = "/api/auth-errors"
-WITHIN_SECONDS = (
-    90.0  # a first message meets three functions that start; the publisher's beat is a minute away
-)
+WITHIN_SECONDS = 90.0  # a first message meets three functions that start; the publisher's beat is a minute away
 POLL_SECONDS = 0.5
 
 
@@ -96,9 +94,7 @@ def test_what_is_posted_again_is_the_first(platform: Platform, tenant: E2eTenant
 
 def test_a_malformed_message_goes_to_the_dead_letters_with_its_reason(platform: Platform) -> None:
     """AUTH-7: through the deployed queues."""
-    sqs = client_session(platform.state.aws_endpoint_url).client(
-        "sqs", endpoint_url=platform.state.aws_endpoint_url
-    )
+    sqs = client_session(platform.state.aws_endpoint_url).client("sqs", endpoint_url=platform.state.aws_endpoint_url)
     outputs = platform.state.outputs
     sqs.send_message(
         QueueUrl=outputs["AuthErrorQueueUrl"],
@@ -119,6 +115,4 @@ def test_a_malformed_message_goes_to_the_dead_letters_with_its_reason(platform: 
     attributes = {name: value["StringValue"] for name, value in letters[0]["MessageAttributes"].items()}
     assert attributes["deadLetterReason"] == "MISSING_HEADER"
     assert attributes["deadLetterDetail"] == "outboxId, aggregateType"
-    sqs.delete_message(
-        QueueUrl=outputs["AuthErrorDeadLetterQueueUrl"], ReceiptHandle=letters[0]["ReceiptHandle"]
-    )
+    sqs.delete_message(QueueUrl=outputs["AuthErrorDeadLetterQueueUrl"], ReceiptHandle=letters[0]["ReceiptHandle"])

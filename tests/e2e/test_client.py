@@ -15,10 +15,7 @@ from tests.e2e.conftest import Platform
 
 pytestmark = pytest.mark.e2e
 
-INPUTS = {
-    "question": "What does moving cost?",
-    "context": "Moving costs two monthly rents. The team voted for it.",
-}
+INPUTS = {"question": "What does moving cost?", "context": "Moving costs two monthly rents. The team voted for it."}
 
 
 class LosesTheFirstAnswer(httpx.HTTPTransport):
@@ -41,9 +38,7 @@ def test_a_run_from_submit_to_its_verified_result(platform: Platform) -> None:
     """RUN-1, RUN-10: charged once, books balanced; a signature that doesn't fit is answered by a fresh URL."""
     tenant = platform.tenant()
     with Client(platform.state.api_base_url, tenant.token) as client:
-        receipt = client.submit(
-            "decision", INPUTS, Decimal("0.25"), min_reliability_score=0.5, timebox_sec=20
-        )
+        receipt = client.submit("decision", INPUTS, Decimal("0.25"), min_reliability_score=0.5, timebox_sec=20)
         run = client.wait(receipt, timeout=60)
         result = client.result(run)
         assert (run.status, run.money_state) == ("COMPLETED", "SETTLED")
@@ -92,17 +87,7 @@ def test_what_is_refused_and_what_fails(platform: Platform) -> None:
 def test_the_command_finds_the_local_stack_and_brings_the_answer(platform: Platform) -> None:
     """RUN-1: with nothing but a key; stdout is one document."""
     tenant = platform.tenant()
-    words = [
-        "run",
-        "submit",
-        "decision",
-        "--max-cost",
-        "0.25",
-        "--min-reliability",
-        "0.5",
-        "--wait",
-        "--json",
-    ]
+    words = ["run", "submit", "decision", "--max-cost", "0.25", "--min-reliability", "0.5", "--wait", "--json"]
     inputs = [word for name, value in INPUTS.items() for word in ("-i", f"{name}={value}")]
     environ = {name: value for name, value in os.environ.items() if name != "DPP_API_URL"}
     ended = subprocess.run(

@@ -58,14 +58,10 @@ def test_run_15_poison_ends_among_the_dead_letters_where_an_operator_sees_and_dr
     assert message_id not in {one["message_id"] for one in dlq("list")}
 
 
-def test_run_15_a_dropped_run_tells_its_client_at_once_and_costs_nothing(
-    platform: Platform, sqs: Any
-) -> None:
+def test_run_15_a_dropped_run_tells_its_client_at_once_and_costs_nothing(platform: Platform, sqs: Any) -> None:
     """RUN-15, RUN-21: QUEUED, its message dead; no client waits for the sweeper's hour."""
     tenant = platform.tenant()
-    dropped, sent_back = (
-        left_behind(platform, tenant, age=timedelta(seconds=5), sent=True) for _ in range(2)
-    )
+    dropped, sent_back = (left_behind(platform, tenant, age=timedelta(seconds=5), sent=True) for _ in range(2))
     for run in (dropped, sent_back):
         body = RunMessage.of(run, run.created_at).model_dump_json()
         sqs.send_message(QueueUrl=platform.state.outputs["RunDeadLetterQueueUrl"], MessageBody=body)

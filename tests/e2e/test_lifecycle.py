@@ -64,8 +64,7 @@ def ask_at_once(platform: Platform) -> None:
 
 def task_of(platform: Platform, number: int) -> str | None:
     row = platform.database.execute(
-        "SELECT task_id FROM lifecycle_tasks WHERE event_id = %s",
-        [f"github:o/r/issues/comments/{1000 + number}"],
+        "SELECT task_id FROM lifecycle_tasks WHERE event_id = %s", [f"github:o/r/issues/comments/{1000 + number}"]
     ).fetchone()
     return None if row is None else str(row[0])
 
@@ -155,8 +154,7 @@ def test_a_person_who_is_asked_in_slack_is_heard(platform: Platform, outside: Ou
     until("what is awaited", lambda: platform.database.execute("SELECT 1 FROM lifecycle_awaiting").fetchone())
     assert replied(platform, question["thread_ts"], HELP).json()["outcome"] == "ACCEPTED"
     done = until(
-        "an answer",
-        lambda: [p for p in outside.received("Done for ") if p["thread_ts"] == question["thread_ts"]],
+        "an answer", lambda: [p for p in outside.received("Done for ") if p["thread_ts"] == question["thread_ts"]]
     )
     assert "it costs two rents" in done[0]["text"]
     assert platform.database.execute(

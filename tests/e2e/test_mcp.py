@@ -63,9 +63,7 @@ def use[Found](
 
 def count(platform: Platform, tenant: E2eTenant) -> int:
     """Return the number of the tenant's runs."""
-    row = platform.database.execute(
-        "SELECT count(*) FROM runs WHERE tenant_id = %s", (tenant.tenant_id,)
-    ).fetchone()
+    row = platform.database.execute("SELECT count(*) FROM runs WHERE tenant_id = %s", (tenant.tenant_id,)).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -90,9 +88,7 @@ def test_run_33_each_tool_is_listed_called_and_its_run_comes_to_an_end(platform:
     assert platform.position(tenant).balanced
 
 
-def test_run_33_a_call_whose_reply_was_lost_is_one_run_when_it_is_called_again(
-    platform: Platform, era: str
-) -> None:
+def test_run_33_a_call_whose_reply_was_lost_is_one_run_when_it_is_called_again(platform: Platform, era: str) -> None:
     """RUN-33: by a client that begins anew, and in the same conversation once more."""
     tenant = platform.tenant()
     network = LosingReplies()

@@ -49,9 +49,7 @@ def test_a_tenant_is_made_paid_for_and_checked_by_the_function_and_its_key_works
     assert platform.submit(tenant, body).status_code == 401
 
 
-def test_queues_and_disputes_are_reached_by_the_function_and_its_refusals_come_through(
-    platform: Platform,
-) -> None:
+def test_queues_and_disputes_are_reached_by_the_function_and_its_refusals_come_through(platform: Platform) -> None:
     """RUN-15, D3."""
     json.loads(dpp("dlq", "list", "--json"))
     json.loads(dpp("dispute", "list", "--json"))

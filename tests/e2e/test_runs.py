@@ -28,9 +28,7 @@ def a_decision(**changes: Any) -> dict[str, Any]:
 
 def costs(answer: httpx.Response) -> tuple[str, str, str]:
     """The cost headers."""
-    return tuple(
-        answer.headers[f"X-DPP-{name}"] for name in ("Cost-Reserved", "Cost-Used", "Budget-Remaining")
-    )  # type: ignore[return-value]
+    return tuple(answer.headers[f"X-DPP-{name}"] for name in ("Cost-Reserved", "Cost-Used", "Budget-Remaining"))  # type: ignore[return-value]
 
 
 def test_run_1_a_decision_runs_from_submit_to_its_settled_result(platform: Platform) -> None:
@@ -76,13 +74,8 @@ def test_run_10_a_tampered_presigned_url_opens_nothing(platform: Platform) -> No
     url = platform.finished(tenant, run_id)["result"]["presigned_url"]
     bare, _, query = url.partition("?")
     assert "X-Amz-Expires=600" in query
-    assert httpx.get(bare.replace("pack_envelope", "other") + "?" + query, trust_env=False).status_code in {
-        403,
-        404,
-    }
-    assert (
-        httpx.get(url.replace("X-Amz-Expires=600", "X-Amz-Expires=60000"), trust_env=False).status_code == 403
-    )
+    assert httpx.get(bare.replace("pack_envelope", "other") + "?" + query, trust_env=False).status_code in {403, 404}
+    assert httpx.get(url.replace("X-Amz-Expires=600", "X-Amz-Expires=60000"), trust_env=False).status_code == 403
 
 
 def test_run_26_a_url_run_never_reaches_the_inside(platform: Platform) -> None:
@@ -94,10 +87,7 @@ def test_run_26_a_url_run_never_reaches_the_inside(platform: Platform) -> None:
     assert view["status"] == "COMPLETED"
     envelope = httpx.get(view["result"]["presigned_url"], trust_env=False).json()
     assert envelope["data"]["results"] == []
-    assert [entry["resolved_ip"] for entry in envelope["logs"]["blocked_log"]] == [
-        "127.0.0.1",
-        "169.254.169.254",
-    ]
+    assert [entry["resolved_ip"] for entry in envelope["logs"]["blocked_log"]] == ["127.0.0.1", "169.254.169.254"]
     assert [entry["reason"] for entry in envelope["logs"]["discard_log"]] == ["NON_HTTPS"]
     assert platform.position(tenant).balanced
 
@@ -107,9 +97,7 @@ def test_run_4_fifty_identical_posts_at_once_are_one_run(platform: Platform) -> 
     tenant = platform.tenant()
     key = f"key-{uuid4()}"
     with ThreadPoolExecutor(10) as pool:
-        answers = list(
-            pool.map(lambda _: platform.submit(tenant, a_decision(), Idempotency_Key=key), range(50))
-        )
+        answers = list(pool.map(lambda _: platform.submit(tenant, a_decision(), Idempotency_Key=key), range(50)))
     accepted = [answer for answer in answers if answer.status_code == 202]
     waiting = [answer for answer in answers if answer.status_code == 409]
     assert len(accepted) + len(waiting) == 50
@@ -186,9 +174,7 @@ def test_run_11_a_foreign_an_unknown_and_a_malformed_id_are_indistinguishable(pl
     """RUN-11, D13: the same status, header names and body, save where the body repeats the request."""
     owner, other = platform.tenant(), platform.tenant()
     run_id = platform.submit(owner, a_decision()).json()["run_id"]
-    answers = [
-        platform.read(other, wanted) for wanted in (run_id, str(uuid4()), "not-a-run", "%00", "a%20b" * 40)
-    ]
+    answers = [platform.read(other, wanted) for wanted in (run_id, str(uuid4()), "not-a-run", "%00", "a%20b" * 40)]
     for answer in answers:
         assert answer.status_code == 404
         body = answer.json() | {"instance": "", "trace_id": ""}
@@ -199,9 +185,7 @@ def test_run_11_a_foreign_an_unknown_and_a_malformed_id_are_indistinguishable(pl
 def test_run_14_the_sixty_first_request_of_a_minute_waits(platform: Platform) -> None:
     """RUN-14: POST and GET share a bucket; 429 says when to come again."""
     tenant = platform.tenant(rate_limit_per_minute=5)
-    answers = [platform.submit(tenant, a_decision())] + [
-        platform.read(tenant, str(uuid4())) for _ in range(5)
-    ]
+    answers = [platform.submit(tenant, a_decision())] + [platform.read(tenant, str(uuid4())) for _ in range(5)]
     limited = [answer for answer in answers if answer.status_code == 429]
     assert limited, [answer.status_code for answer in answers]
     assert limited[0].headers["Retry-After"] == "30"

@@ -106,9 +106,7 @@ def no_cycle(platform: Platform) -> Iterator[None]:
         deadline = time.monotonic() + 60
         while True:
             try:
-                until_the_end.enter_context(
-                    exclusive.held(database, LEASE_NAME, "end to end", ttl_seconds=60)
-                )
+                until_the_end.enter_context(exclusive.held(database, LEASE_NAME, "end to end", ttl_seconds=60))
             except LeaseTaken:
                 assert time.monotonic() < deadline
                 time.sleep(POLL_SECONDS)
@@ -143,9 +141,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["reason_code"]
 
 
-def test_tix_6_the_next_cycle_carries_tickets_out_once_and_says_so(
-    platform: Platform, operator: Operator
-) -> None:
+def test_tix_6_the_next_cycle_carries_tickets_out_once_and_says_so(platform: Platform, operator: Operator) -> None:
     """TIX-5, TIX-6, TIX-7: filed, carried out in their order, each with its result, history and place in a receipt."""
     tenant = platform.tenant()
     credit = operator.filed("BUDGET_CREDIT", tenant_id=tenant.tenant_id, amount_usd="5.0000")
@@ -185,15 +181,10 @@ def test_tix_6_the_next_cycle_carries_tickets_out_once_and_says_so(
     assert platform.position(tenant).balance_usd_micros == 15_000_000
 
 
-def test_tix_2_a_stale_ticket_ends_failed_with_evidence_in_the_bucket(
-    platform: Platform, operator: Operator
-) -> None:
+def test_tix_2_a_stale_ticket_ends_failed_with_evidence_in_the_bucket(platform: Platform, operator: Operator) -> None:
     """TIX-2 … TIX-5: by hand; the report is the answer, the row, and both objects."""
     endpoint = platform.state.aws_endpoint_url
-    s3, bucket = (
-        client_session(endpoint).client("s3", endpoint_url=endpoint),
-        platform.state.outputs["ReportsBucket"],
-    )
+    s3, bucket = (client_session(endpoint).client("s3", endpoint_url=endpoint), platform.state.outputs["ReportsBucket"])
     with no_cycle(platform):
         request_id = left_behind(platform)
         looked = operator.call("POST", RUN, {"dry_run": True})

@@ -87,9 +87,7 @@ def _container(workspace_id: str) -> int | None:
     return None
 
 
-def test_a_home_comes_back_from_its_archive_as_it_was(
-    platform: Platform, tenant: E2eTenant, made: str
-) -> None:
+def test_a_home_comes_back_from_its_archive_as_it_was(platform: Platform, tenant: E2eTenant, made: str) -> None:
     """WS-10 … WS-12: over S3, with nothing of it on the disk in between."""
     (_volume(made) / "home" / "한글 이름.txt").write_text("what a developer has", encoding="utf-8")
     _want(platform, tenant, made, "ARCHIVED")
@@ -100,9 +98,7 @@ def test_a_home_comes_back_from_its_archive_as_it_was(
     assert _container(made) is not None
 
 
-def test_a_container_that_is_killed_comes_back_by_itself(
-    platform: Platform, tenant: E2eTenant, made: str
-) -> None:
+def test_a_container_that_is_killed_comes_back_by_itself(platform: Platform, tenant: E2eTenant, made: str) -> None:
     """WS-1: the platform was not notified; the fleet's observation finds it (WS-5)."""
     pid = _container(made)
     assert pid is not None

@@ -25,9 +25,7 @@ def footprint(world: World, tenant: Tenant) -> Footprint:
     """Read the current state."""
     redis, tenant_id = world.ledger.client, tenant.tenant_id
     with world.database.connection() as connection:
-        counts = connection.execute(
-            "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)"
-        ).fetchone()
+        counts = connection.execute("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)").fetchone()
     assert counts is not None
     reserved = redis.hgetall(world.ledger.keys.reservation_amounts(tenant_id))
     return Footprint(
@@ -43,9 +41,7 @@ def footprint(world: World, tenant: Tenant) -> Footprint:
 def raw_messages(world: World) -> list[str]:
     """Receive and delete every visible message; returns their texts."""
     taken: list[str] = []
-    while found := world.sqs.receive_message(QueueUrl=world.queue_url, MaxNumberOfMessages=10).get(
-        "Messages"
-    ):
+    while found := world.sqs.receive_message(QueueUrl=world.queue_url, MaxNumberOfMessages=10).get("Messages"):
         for message in found:
             taken.append(message["Body"])
             world.sqs.delete_message(QueueUrl=world.queue_url, ReceiptHandle=message["ReceiptHandle"])

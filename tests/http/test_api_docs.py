@@ -82,9 +82,7 @@ def test_a_client_caches_it_for_five_minutes_and_then_gets_a_304(path: str) -> N
         again = call(path, If_None_Match=known)
         assert (again.status, again.text) == (304, ""), known
         assert "Content-Type" not in again.headers
-        kept = {
-            name: value for name, value in first.headers.items() if name not in {"Content-Type", "X-Trace-Id"}
-        }
+        kept = {name: value for name, value in first.headers.items() if name not in {"Content-Type", "X-Trace-Id"}}
         assert kept.items() <= again.headers.items()
     for other in ('"other"', etag.strip('"'), "", "W/", f'"*", {etag[:-2]}"'):
         assert call(path, If_None_Match=other).status == 200, other
@@ -136,19 +134,7 @@ def test_the_page_has_no_script_and_no_link_to_another_host(outline: Outline) ->
     names = {name for name, _ in outline.elements}
     assert names.isdisjoint({"script", "iframe", "img", "form", "object", "embed", "base", "svg"})
     assert {attribute for _, given in outline.elements for attribute in given} <= {
-        *(
-            "id",
-            "class",
-            "href",
-            "lang",
-            "charset",
-            "name",
-            "content",
-            "rel",
-            "aria-label",
-            "scope",
-            "tabindex",
-        )
+        *("id", "class", "href", "lang", "charset", "name", "content", "rel", "aria-label", "scope", "tabindex")
     }
     assert {href for href in outline.values("href") if not href.startswith("#")} == {"data:,", "openapi.json"}
 
@@ -187,9 +173,7 @@ def test_the_page_is_accessible(outline: Outline) -> None:
     levels = [int(name[1]) for name, _ in elements if re.fullmatch("h[1-6]", name)]
     assert levels.count(1) == 1
     contents = levels.index(1)
-    assert all(
-        after - before <= 1 for before, after in zip(levels[contents:], levels[contents + 1 :], strict=False)
-    )
+    assert all(after - before <= 1 for before, after in zip(levels[contents:], levels[contents + 1 :], strict=False))
     assert all(given.get("scope") == "col" for name, given in elements if name == "th")
     assert next(given["href"] for name, given in elements if name == "a") == "#main"
     assert ("main", {"id": "main"}) in elements
@@ -210,10 +194,7 @@ def test_text_of_the_document_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
-        (
-            {"type": "array", "items": {"$ref": "#/components/schemas/A"}},
-            'array of <a href="#schema-A">A</a>',
-        ),
+        ({"type": "array", "items": {"$ref": "#/components/schemas/A"}}, 'array of <a href="#schema-A">A</a>'),
         ({"enum": ["a", 1, None]}, '<code>"a"</code>, <code>1</code>, <code>null</code>'),
         ({"type": ["string", "null"]}, "string or null"),
         ({"anyOf": [{"type": "integer"}, {"type": "string", "format": "uuid"}]}, "integer or string (uuid)"),

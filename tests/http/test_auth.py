@@ -128,7 +128,5 @@ def _key_of(world: World, key_status: str, tenant_status: str) -> str:
     with world.database.connection() as connection:
         api_keys.store(connection, minted, tenant.tenant_id)
         connection.execute("UPDATE api_keys SET status = %s WHERE key_id = %s", [key_status, minted.key_id])
-        connection.execute(
-            "UPDATE tenants SET status = %s WHERE tenant_id = %s", [tenant_status, tenant.tenant_id]
-        )
+        connection.execute("UPDATE tenants SET status = %s WHERE tenant_id = %s", [tenant_status, tenant.tenant_id])
     return minted.token

@@ -86,22 +86,7 @@ RESERVATIONS: tuple[dict[str, Any], ...] = (
     *(
         {"max_cost_usd": amount}
         for amount in (
-            *(
-                "0.25000",
-                "1e2",
-                "1E2",
-                "-1",
-                "+1",
-                " 1",
-                "1 ",
-                "1\n",
-                "１.0",
-                "٣",
-                "NaN",
-                "Infinity",
-                "",
-                "0",
-            ),
+            *("0.25000", "1e2", "1E2", "-1", "+1", " 1", "1 ", "1\n", "１.0", "٣", "NaN", "Infinity", "", "0"),
             *("0.0", "0.0000", ".5", "5.", "00.5", "01", "1,000", "1_000", "0x10", "$1", "1.2.3"),
             *("9007199254.7410", "9007199255", "99999999999", "9" * 400),
             *(0.25, 1, None, True, ["0.25"], {"usd": "0.25"}),
@@ -115,18 +100,11 @@ RESERVATIONS: tuple[dict[str, Any], ...] = (
 MISFITS: tuple[Any, ...] = (
     *(a_body(reservation=reservation) for reservation in RESERVATIONS),
     *(a_body(options=options) for options in ({"inline": value} for value in INLINES)),
-    *(
-        a_body(meta=meta)
-        for meta in ({"trace_id": ""}, {"trace_id": "t" * 65}, {"trace_id": "a b"}, {"x": 1})
-    ),
+    *(a_body(meta=meta) for meta in ({"trace_id": ""}, {"trace_id": "t" * 65}, {"trace_id": "a b"}, {"x": 1})),
     *(a_body(meta={"trace_id": trace_id}) for trace_id in ("t\n", "ü", "a\r\nX-Evil: 1", 7)),
     a_body(meta={"profile_version": "PROFILE_OTHER"}),
     *(a_body(pack_type=pack) for pack in ("DECISION", "", "other", None, 1, ["decision"])),
-    *(
-        a_body(**{name: value})
-        for name in ("inputs", "options", "meta", "reservation")
-        for value in NO_OBJECTS
-    ),
+    *(a_body(**{name: value}) for name in ("inputs", "options", "meta", "reservation") for value in NO_OBJECTS),
     a_body(unknown=1),
     a_body(artifacts={}),
     {"pack_type": "decision"},
@@ -175,10 +153,7 @@ def test_a_422_names_each_fault_by_its_pointer(api: ApiClient, world: World) -> 
     """RUN-9: JSON Pointers into the client's body, without repeating values."""
     body = a_body(reservation={"max_cost_usd": "s3cret"}, inputs={"mode": "s3cret", "a/b~c": "s3cret"})
     answer = api.submit(world.tenant(), body | {"options": {"inline": 9}})
-    assert [fault["pointer"] for fault in answer.body["errors"]] == [
-        "/reservation/max_cost_usd",
-        "/options/inline",
-    ]
+    assert [fault["pointer"] for fault in answer.body["errors"]] == ["/reservation/max_cost_usd", "/options/inline"]
     assert answer.body["errors"][0]["detail"].startswith("must be a decimal string")
     inputs = api.submit(world.tenant(), a_body(inputs=body["inputs"]))
     pointers = {fault["pointer"] for fault in inputs.body["errors"]}
@@ -231,19 +206,11 @@ def test_only_json_in_utf8_is_accepted(api: ApiClient, world: World) -> None:
 def test_a_charset_of_utf8_is_accepted(api: ApiClient, world: World) -> None:
     """RUN-9: RFC 8259 has no charset parameter, but many clients send one."""
     tenant = world.tenant()
-    for content_type in (
-        "application/json;charset=utf-8",
-        'Application/JSON ; Charset="UTF-8"',
-        " application/json;",
-    ):
-        assert api.submit(tenant, a_body(), headers={"Content-Type": content_type}).status == 202, (
-            content_type
-        )
+    for content_type in ("application/json;charset=utf-8", 'Application/JSON ; Charset="UTF-8"', " application/json;"):
+        assert api.submit(tenant, a_body(), headers={"Content-Type": content_type}).status == 202, content_type
 
 
-def test_broken_base64_from_the_gateway_is_a_400(
-    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_base64_from_the_gateway_is_a_400(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-9: not a 500."""
     monkeypatch.setattr(base64, "b64encode", lambda _body: b"!not base64!")
     assert_problem(api.submit(world.tenant(), None, raw=b"{}"), 400, "MALFORMED_REQUEST")

@@ -21,9 +21,7 @@ def test_a_balance_equal_to_the_price_is_enough(api: ApiClient, world: World) ->
 
 
 @pytest.mark.parametrize(("balance", "remaining"), [(A_RESERVATION - 1, "0.2499"), (0, "0.0000")])
-def test_a_balance_below_the_price_is_a_402(
-    api: ApiClient, world: World, balance: int, remaining: str
-) -> None:
+def test_a_balance_below_the_price_is_a_402(api: ApiClient, world: World, balance: int, remaining: str) -> None:
     """RUN-9, RUN-13: BUDGET_DRAINED, with the balance in the headers, rounded down; nothing is reserved."""
     tenant = world.tenant(credit_usd_micros=balance)
     before = footprint(world, tenant)

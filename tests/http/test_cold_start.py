@@ -57,13 +57,7 @@ def test_health_imports_only_the_errors_of_runs() -> None:
     of_runs = {name for name in loaded if name.startswith(("dpp.runs.", "dpp.packs.", "dpp.money."))}
     assert "dpp.runs.api.problems" in of_runs
     assert of_runs.isdisjoint(
-        {
-            "dpp.runs.api.http",
-            "dpp.runs.api.contract",
-            "dpp.runs.submit",
-            "dpp.runs.read",
-            "dpp.packs.registry",
-        }
+        {"dpp.runs.api.http", "dpp.runs.api.contract", "dpp.runs.submit", "dpp.runs.read", "dpp.packs.registry"}
     )
 
 
@@ -77,13 +71,7 @@ def test_the_api_of_workspaces_imports_no_monitor_reconciler_or_provider() -> No
             "dpp.workspaces.control.observe",
             "dpp.workspaces.control.act",
         ),
-        *(
-            "dpp.workspaces.control.reconcile",
-            "dpp.workspaces.control.monitor",
-            "dpp.runs",
-            "zstandard",
-            "tarfile",
-        ),
+        *("dpp.workspaces.control.reconcile", "dpp.workspaces.control.monitor", "dpp.runs", "zstandard", "tarfile"),
     )
     assert [name for name in loaded if name.startswith(unwanted)] == []
     assert "dpp.workspaces.control.hints" in loaded
@@ -104,11 +92,7 @@ def test_the_webhooks_import_no_role() -> None:
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_garbage_collection_is_off_during_the_import_of_an_api_function_only(function: str) -> None:
     """Always off, a container would grow without limit; always on, the init takes 10 % longer."""
-    asked = (
-        "sum(one['collections'] for one in gc.get_stats()), gc.isenabled(), gc.get_freeze_count() > 10_000"
-    )
+    asked = "sum(one['collections'] for one in gc.get_stats()), gc.isenabled(), gc.get_freeze_count() > 10_000"
     collections, enabled, frozen = printed_after_import(function, f"{asked}, sep='\\n'")
     assert (enabled, frozen) == ("True", "True")
-    assert (
-        int(collections) < 20
-    )  # since the start of the interpreter; with collections there are several times as many
+    assert int(collections) < 20  # since the start of the interpreter; with collections there are several times as many

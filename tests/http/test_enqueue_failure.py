@@ -39,9 +39,7 @@ def test_without_the_queue_the_reservation_is_refunded(api: ApiClient, world: Wo
     assert read.costs() == ("0.2500", "0.0000", "10.0000", "0")
 
 
-def test_after_an_enqueue_failure_the_same_key_creates_a_new_run(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
+def test_after_an_enqueue_failure_the_same_key_creates_a_new_run(api: ApiClient, world: World, broken: Faulty) -> None:
     """RUN-8, RUN-4: the key is free for any payload, and taken by the new run."""
     tenant = world.tenant()
     broken.lose_sqs()
@@ -69,9 +67,7 @@ def test_a_key_with_a_stale_mapping_is_free(api: ApiClient, world: World, broken
     assert world.ledger.client.hget(mapping, "run_id") == again.body["run_id"] != failed
 
 
-def test_a_message_whose_reply_was_lost_is_refunded_and_harmless(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
+def test_a_message_whose_reply_was_lost_is_refunded_and_harmless(api: ApiClient, world: World, broken: Faulty) -> None:
     """RUN-8: SQS accepted it and the reply was lost; the submit's claim is first, so the worker skips the run."""
     tenant = world.tenant()
     broken.lose_sqs(reply_only=True)

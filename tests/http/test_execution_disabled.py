@@ -64,9 +64,7 @@ def test_the_switch_of_another_pack_has_no_effect(api: ApiClient, world: World) 
 
 
 @pytest.mark.parametrize("mapped", [True, False], ids=["mapped", "only the index knows"])
-def test_a_repetition_of_an_accepted_submit_gets_its_receipt(
-    api: ApiClient, world: World, mapped: bool
-) -> None:
+def test_a_repetition_of_an_accepted_submit_gets_its_receipt(api: ApiClient, world: World, mapped: bool) -> None:
     """RUN-4, D4: nothing new is promised; another payload is a conflict, and reads work."""
     tenant = world.tenant()
     first = api.submit(tenant, a_body(), key=KEY)
@@ -100,9 +98,7 @@ def test_a_run_that_ended_is_read_and_repeated_while_disabled(api: ApiClient, wo
     assert api.submit(tenant, a_body(), key=KEY).text == first.text
 
 
-def test_disabled_between_the_reservation_and_the_insert(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disabled_between_the_reservation_and_the_insert(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The insert tests the switch itself, so the value is never stale; the reservation is refunded in full."""
     tenant, insert = world.tenant(), submit_store.insert
 
@@ -191,9 +187,7 @@ def test_an_insert_with_an_unknown_outcome_is_refunded_by_reconcile_only(
     assert world.position(tenant).balance_usd_micros == A_CREDIT
 
 
-def test_losing_postgres_at_the_key_look_up_costs_nothing(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
+def test_losing_postgres_at_the_key_look_up_costs_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
     """The reservation was refunded before the look-up."""
     tenant = world.tenant()
     disable(world.database)

@@ -71,9 +71,7 @@ def test_a_submit_that_fails_before_its_reservation_leaves_nothing(
         assert_heals(world, tenant)
 
 
-def test_a_submit_that_fails_after_its_reservation_costs_nothing(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
+def test_a_submit_that_fails_after_its_reservation_costs_nothing(api: ApiClient, world: World, broken: Faulty) -> None:
     """RUN-4, D2, D5: repeated after the lock has expired, it creates one run; the jobs refund the orphan."""
     for fault, happen in AFTER_AN_EFFECT.items():
         tenant = world.tenant()
@@ -194,9 +192,7 @@ def test_a_read_survives_one_lost_reply_of_redis(api: ApiClient, world: World, b
     assert broken.redis.tripped.is_set()
 
 
-def test_no_request_fails_because_connections_died_meanwhile(
-    api: ApiClient, world: World, broken: Faulty
-) -> None:
+def test_no_request_fails_because_connections_died_meanwhile(api: ApiClient, world: World, broken: Faulty) -> None:
     """Both servers dropped their connections (a failover): the container opens new ones."""
     tenant = world.tenant()
     broken.postgres.drop()

@@ -164,10 +164,7 @@ def test_the_index_guards_the_key_after_the_lock_expired(
 def test_two_bodies_at_the_same_time_are_one_202_and_one_409(world: World, turn: int) -> None:
     """RUN-4: by two threads that start together."""
     tenant = world.tenant()
-    requests = [
-        a_request(tenant, idempotency_key=KEY),
-        a_request(tenant, idempotency_key=KEY, timebox_sec=45),
-    ]
+    requests = [a_request(tenant, idempotency_key=KEY), a_request(tenant, idempotency_key=KEY, timebox_sec=45)]
     gate = threading.Barrier(2)
 
     def client(request: SubmitRequest, effects: SubmitEffects) -> Submitted | RunsError:

@@ -137,9 +137,7 @@ def test_the_end_of_a_run_logs_the_locked_fields(
     else:
         run = world.submit(tenant).run
         failure = PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke.")
-        run_the_worker(
-            world, monkeypatch, ScriptedPacks() if ending == "completed" else ScriptedPacks(failure)
-        )
+        run_the_worker(world, monkeypatch, ScriptedPacks() if ending == "completed" else ScriptedPacks(failure))
     [record] = logs.records("run ended")
     charge = 50_000 if ending == "completed" else 5_000
     expected = {
@@ -160,8 +158,7 @@ def test_the_end_of_a_run_logs_the_locked_fields(
 
 
 @pytest.mark.parametrize(
-    ("function", "service"),
-    [("runs_submit", "api"), ("run_worker", "worker"), ("run_reaper", "reaper")],
+    ("function", "service"), [("runs_submit", "api"), ("run_worker", "worker"), ("run_reaper", "reaper")]
 )
 def test_each_function_logs_under_its_service(function: str, service: str) -> None:
     """RUN-31: service is api, worker or reaper, also in lines of the modules that the handler calls."""

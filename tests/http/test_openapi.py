@@ -242,18 +242,14 @@ OF_OPERATORS = SCHEMA.include(path_regex="^/api/(?!auth-errors)")
 
 @OF_TENANTS.parametrize()
 @BOUNDED
-def test_responses_conform_to_the_document(
-    case: schemathesis.Case[Any], api: ApiClient, world: World
-) -> None:
+def test_responses_conform_to_the_document(case: schemathesis.Case[Any], api: ApiClient, world: World) -> None:
     """RUN-9, RUN-10: any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send(case, api, _tenant_of(world)), checks=CHECKS)
 
 
 @OF_OPERATORS.parametrize()
 @BOUNDED
-def test_responses_to_operators_conform_to_the_document(
-    case: schemathesis.Case[Any], operators: OperatorApi
-) -> None:
+def test_responses_to_operators_conform_to_the_document(case: schemathesis.Case[Any], operators: OperatorApi) -> None:
     """TIX-5, TIX-6: any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     case.validate_response(send_to_operators(case, operators), checks=CHECKS)
 
@@ -261,9 +257,7 @@ def test_responses_to_operators_conform_to_the_document(
 def test_a_ticket_that_the_document_allows_is_accepted(operators: OperatorApi) -> None:
     """TIX-1: generated from the document only."""
     seen = Counter[int]()
-    strategy = SCHEMA["/api/tickets"]["POST"].as_strategy(
-        generation_mode=schemathesis.GenerationMode.POSITIVE
-    )
+    strategy = SCHEMA["/api/tickets"]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
     @BOUNDED
     @given(case=strategy)
@@ -369,9 +363,7 @@ def test_the_document_distinguishes_keys_of_tenants_and_operators() -> None:
         for method, operation in operations.items():
             of_operators = path.startswith("/api/") and (method, path) != ("post", "/api/auth-errors")
             expected: list[dict[str, list[str]]] = [{"operatorKey" if of_operators else "apiKey": []}]
-            expected = (
-                [] if re.match("/(healthz|readyz|openapi.json$|docs$|v1/webhooks/)", path) else expected
-            )
+            expected = [] if re.match("/(healthz|readyz|openapi.json$|docs$|v1/webhooks/)", path) else expected
             assert operation.get("security", DOCUMENT["security"]) == expected, path
 
 
@@ -384,9 +376,7 @@ def test_the_examples_of_operators_are_accepted(world: World, monkeypatch: pytes
     for path, operations in DOCUMENT["paths"].items():
         for method, operation in operations.items():
             if OF_TICKETS.match(path) and "requestBody" in operation:
-                for name, example in operation["requestBody"]["content"]["application/json"][
-                    "examples"
-                ].items():
+                for name, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
                     answer = client.send(method.upper(), path, example["value"])
                     assert answer.status in {200, 201}, (name, answer.text)
                     sent[answer.status] += 1

@@ -15,16 +15,7 @@ from schemathesis.core.failures import FailureGroup
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp_cli.docs.openapi import auth_error_examples as examples
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report, insert_example_rows
-from tests.http.test_openapi import (
-    BOUNDED,
-    CHECKS,
-    DOCUMENT,
-    SCHEMA,
-    as_response,
-    authorize,
-    sent_of,
-    validator,
-)
+from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, authorize, sent_of, validator
 from tests.support.api import Answer
 from tests.support.world import World
 
@@ -155,9 +146,7 @@ def test_every_error_of_its_own_conforms(errors: AuthErrorsApi) -> None:
         SCHEMA[path][method].Case(path_parameters=IDS).validate_response(
             as_response(answer, method, "/", {}), checks=CHECKS
         )
-    assert {answer.body["reason_code"] for _, _, answer in refused} == {
-        kind.reason_code for kind in PROBLEMS.values()
-    }
+    assert {answer.body["reason_code"] for _, _, answer in refused} == {kind.reason_code for kind in PROBLEMS.values()}
 
 
 def test_the_conformance_test_can_fail(errors: AuthErrorsApi) -> None:
@@ -171,6 +160,4 @@ def test_the_conformance_test_can_fail(errors: AuthErrorsApi) -> None:
     )
     for lie in lies:
         with pytest.raises(FailureGroup):
-            operation.Case(path_parameters=IDS).validate_response(
-                as_response(lie, "GET", "/", {}), checks=CHECKS
-            )
+            operation.Case(path_parameters=IDS).validate_response(as_response(lie, "GET", "/", {}), checks=CHECKS)

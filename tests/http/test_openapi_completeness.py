@@ -17,9 +17,7 @@ from dpp_cli.docs import openapi
 
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
 LISTED: list[tuple[str, str, dict[str, Any]]] = [
-    (method, path, operation)
-    for path, methods in DOCUMENT["paths"].items()
-    for method, operation in methods.items()
+    (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
 ]
 OPERATIONS = [pytest.param(*one, id=f"{one[0].upper()} {one[1]}") for one in LISTED]
 FAMILIES: Mapping[str, Mapping[type[Exception], ProblemKind]] = {
@@ -31,12 +29,7 @@ FAMILIES: Mapping[str, Mapping[type[Exception], ProblemKind]] = {
     "Authentication errors": OF_AUTH_ERRORS,
 }
 OF_EVERY_FUNCTION = {"X-Trace-Id", "Cache-Control", "X-Content-Type-Options"}
-_HEADER_OF: Mapping[int, str] = {
-    401: "WWW-Authenticate",
-    405: "Allow",
-    429: "Retry-After",
-    503: "Retry-After",
-}
+_HEADER_OF: Mapping[int, str] = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After", 503: "Retry-After"}
 
 
 def _kinds(operation: Mapping[str, Any]) -> set[tuple[int, str]]:
@@ -101,11 +94,7 @@ def test_every_problem_of_a_context_is_documented_by_its_operations(family: str)
     operations = [op for _, _, op in LISTED if family in op["tags"]]
     documented = {kind for op in operations for kind in _kinds(op)}
     own = {(kind.status, kind.reason_code) for kind in FAMILIES[family].values()}
-    general = {
-        (value.status, value.reason_code)
-        for value in vars(problem).values()
-        if isinstance(value, ProblemKind)
-    }
+    general = {(value.status, value.reason_code) for value in vars(problem).values() if isinstance(value, ProblemKind)}
     assert documented <= own | general
     shared = [name for name, table in FAMILIES.items() if table is FAMILIES[family]]
     together = {kind for _, _, op in LISTED if set(op["tags"]) & set(shared) for kind in _kinds(op)}
@@ -135,9 +124,7 @@ def test_an_example_of_a_problem_has_the_path_of_its_operation() -> None:
         parts = path.split("/")
         asked = example["instance"].split("/")
         assert len(parts) == len(asked), path
-        assert all(part.startswith("{") or part == given for part, given in zip(parts, asked, strict=True)), (
-            path
-        )
+        assert all(part.startswith("{") or part == given for part, given in zip(parts, asked, strict=True)), path
 
 
 def test_names_are_unique() -> None:

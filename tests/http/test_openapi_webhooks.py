@@ -32,11 +32,7 @@ SHOWN: Mapping[str, Mapping[str, Any]] = {
     "jira": examples.OF_JIRA,
     "slack": examples.OF_SLACK,
 }
-SENT = {
-    "github": examples.GITHUB["mention"],
-    "jira": examples.JIRA["change"],
-    "slack": examples.SLACK["reply"],
-}
+SENT = {"github": examples.GITHUB["mention"], "jira": examples.JIRA["change"], "slack": examples.SLACK["reply"]}
 OF_WEBHOOKS = SCHEMA.include(path_regex=f"^{ROOT}")
 
 
@@ -55,22 +51,16 @@ class Webhooks:
         for name, value in environ.items():
             self._monkeypatch.setenv(name, value)
 
-    def deliver(
-        self, source: str, payload: Any, *, kind: str = "issue_comment", at: datetime | None = None
-    ) -> Answer:
+    def deliver(self, source: str, payload: Any, *, kind: str = "issue_comment", at: datetime | None = None) -> Answer:
         """Send a signed delivery; a payload of bytes is the body itself."""
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         return self.call(source, body, headers_of(source, body, kind=kind, at=at or datetime.now(UTC)))
 
-    def call(
-        self, source: str, body: bytes | None, headers: Mapping[str, str], method: str = "POST"
-    ) -> Answer:
+    def call(self, source: str, body: bytes | None, headers: Mapping[str, str], method: str = "POST") -> Answer:
         return _answered(handler, method, source, headers, body)
 
 
-def _answered(
-    function: Any, method: str, source: str, headers: Mapping[str, str], body: bytes | None
-) -> Answer:
+def _answered(function: Any, method: str, source: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
     many = {name: [value] for name, value in headers.items()}
     answer = function(gateway_event(method, f"{ROOT}/{source}", many, body), lambda_context())
     sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
@@ -104,9 +94,7 @@ def send(case: schemathesis.Case[Any], webhooks: Webhooks, *, signs: bool) -> sc
 @pytest.mark.parametrize("signs", [True, False], ids=["signed", "as-it-is"])
 @OF_WEBHOOKS.parametrize()
 @BOUNDED
-def test_responses_conform_to_the_document(
-    case: schemathesis.Case[Any], webhooks: Webhooks, signs: bool
-) -> None:
+def test_responses_conform_to_the_document(case: schemathesis.Case[Any], webhooks: Webhooks, signs: bool) -> None:
     """Any request, valid or not, gets a documented status, type, headers and schema, and no 5xx."""
     response = send(case, webhooks, signs=signs)
     # A signed case has all its headers again, whatever the generator left out.
@@ -120,9 +108,7 @@ def test_responses_conform_to_the_document(
 def test_a_body_that_the_document_allows_is_accepted(webhooks: Webhooks, source: str) -> None:
     """Generated from the document only, and signed."""
     seen = Counter[int]()
-    strategy = SCHEMA[f"{ROOT}/{source}"]["POST"].as_strategy(
-        generation_mode=schemathesis.GenerationMode.POSITIVE
-    )
+    strategy = SCHEMA[f"{ROOT}/{source}"]["POST"].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
 
     @settings(BOUNDED, max_examples=50)
     @given(case=strategy)
@@ -175,9 +161,7 @@ def _members(payload: Any) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_delivery_with_an_unexpected_member_gets_a_documented_response(
-    webhooks: Webhooks, source: str
-) -> None:
+def test_a_delivery_with_an_unexpected_member_gets_a_documented_response(webhooks: Webhooks, source: str) -> None:
     """A source may change its payloads; they are read, ignored or refused without a 5xx."""
     seen = Counter[int]()
     for payload in _variants(SENT[source]):
@@ -188,9 +172,7 @@ def test_a_delivery_with_an_unexpected_member_gets_a_documented_response(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_examples_get_their_documented_responses(
-    webhooks: Webhooks, database_url: str, source: str
-) -> None:
+def test_the_examples_get_their_documented_responses(webhooks: Webhooks, database_url: str, source: str) -> None:
     """Each outcome, and Slack's challenge."""
     with open_environment(database_url) as env:
         payload = copy.deepcopy(SENT[source])

@@ -15,16 +15,7 @@ from schemathesis.core.failures import FailureGroup
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import OperationFailed
 from dpp_cli.docs.openapi import workspace_examples as examples
-from tests.http.test_openapi import (
-    BOUNDED,
-    CHECKS,
-    DOCUMENT,
-    SCHEMA,
-    as_response,
-    authorize,
-    sent_of,
-    validator,
-)
+from tests.http.test_openapi import BOUNDED, CHECKS, DOCUMENT, SCHEMA, as_response, authorize, sent_of, validator
 from tests.support.api import Answer
 from tests.workspaces.api.client import ROOT, WorkspacesApi, create_example_workspace
 from tests.workspaces.conftest import env, fleet
@@ -75,9 +66,7 @@ def test_responses_conform_to_the_document(case: schemathesis.Case[Any], client:
 @pytest.mark.parametrize(
     ("path", "method", "good"), [(ROOT, "POST", 201), (ONE, "PATCH", 200)], ids=["create", "change"]
 )
-def test_a_body_that_the_document_allows_is_accepted(
-    client: WorkspacesApi, path: str, method: str, good: int
-) -> None:
+def test_a_body_that_the_document_allows_is_accepted(client: WorkspacesApi, path: str, method: str, good: int) -> None:
     """Generated from the document only."""
     seen = Counter[int]()
     strategy = SCHEMA[path][method].as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
@@ -112,9 +101,7 @@ def test_the_examples_are_accepted(client: WorkspacesApi) -> None:
     assert sent == {("post", 201): 2, ("post", 200): 2, ("patch", 200): 6}
 
 
-def test_bodies_in_every_state_fit_the_schema(
-    client: WorkspacesApi, env: Environment, fleet: MemoryProvider
-) -> None:
+def test_bodies_in_every_state_fit_the_schema(client: WorkspacesApi, env: Environment, fleet: MemoryProvider) -> None:
     """WS-2, WS-3: new, under way, running, failed once, failed for good, deleted; no member is null."""
 
     def breaks(call: str) -> None:
@@ -163,9 +150,7 @@ def test_every_error_of_its_own_conforms(client: WorkspacesApi, env: Environment
         SCHEMA[path][method].Case(path_parameters=IDS).validate_response(
             as_response(answer, method, "/", {}), checks=CHECKS
         )
-    assert {answer.body["reason_code"] for _, _, answer in refused} == {
-        kind.reason_code for kind in PROBLEMS.values()
-    }
+    assert {answer.body["reason_code"] for _, _, answer in refused} == {kind.reason_code for kind in PROBLEMS.values()}
 
 
 def test_the_conformance_test_can_fail(client: WorkspacesApi) -> None:
@@ -180,6 +165,4 @@ def test_the_conformance_test_can_fail(client: WorkspacesApi) -> None:
     )
     for lie in lies:
         with pytest.raises(FailureGroup):
-            operation.Case(path_parameters=IDS).validate_response(
-                as_response(lie, "GET", "/", {}), checks=CHECKS
-            )
+            operation.Case(path_parameters=IDS).validate_response(as_response(lie, "GET", "/", {}), checks=CHECKS)

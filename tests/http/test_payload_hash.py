@@ -43,9 +43,7 @@ def test_the_hash_is_sha256_over_canonical_json() -> None:
 @given(inputs=inputs, amount=micros)
 def test_the_order_of_members_is_ignored(inputs: dict[str, Any], amount: int) -> None:
     """RUN-5."""
-    assert payload_hash("url", inputs, 90, amount) == payload_hash(
-        "url", reversed_members(inputs), 90, amount
-    )
+    assert payload_hash("url", inputs, 90, amount) == payload_hash("url", reversed_members(inputs), 90, amount)
 
 
 @few

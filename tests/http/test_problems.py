@@ -80,9 +80,7 @@ def assert_problem(answer: Answer, expected: str, path: str) -> None:
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_each_error_is_a_problem_document(
-    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_error_is_a_problem_document(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-9, RUN-13: every kind that a client can cause, in a deployment with the decision pack only."""
     monkeypatch.setattr("dpp.runs.api.http.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
     for expected, ask in ERRORS.items():
@@ -137,18 +135,14 @@ def test_unknown_paths_are_a_404_with_an_encoded_instance(api: ApiClient) -> Non
 
 
 @pytest.mark.parametrize("call", ["submit", "read"])
-def test_a_500_reveals_no_internals(
-    api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
+def test_a_500_reveals_no_internals(api: ApiClient, world: World, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """RUN-9, RUN-31: no class, message, file or value. The jobs refund the reservation (D2)."""
     tenant = world.tenant()
 
     def explode(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("s3cret of the inside")
 
-    monkeypatch.setattr(
-        *((submit_store, "insert") if call == "submit" else (store, "find_for_owner")), explode
-    )
+    monkeypatch.setattr(*((submit_store, "insert") if call == "submit" else (store, "find_for_owner")), explode)
     answer = api.submit(tenant, RUN) if call == "submit" else api.read(tenant, str(uuid4()))
     assert answer.status == 500
     assert_problem(answer, "500 INTERNAL_ERROR", answer.body["instance"])

@@ -175,10 +175,7 @@ def test_a_small_result_is_in_the_response_if_requested(api: ApiClient, world: W
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
     work(
-        world,
-        PackSuccess(
-            data={"answer_text": "42", "nothing": None}, reliability_score=0.85, cost_usd_micros=A_COST
-        ),
+        world, PackSuccess(data={"answer_text": "42", "nothing": None}, reliability_score=0.85, cost_usd_micros=A_COST)
     )
     result = api.read(tenant, run_id).body["result"]
     assert result["inline"]["data"] == {"answer_text": "42", "nothing": None}

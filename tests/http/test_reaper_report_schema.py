@@ -23,9 +23,7 @@ from dpp_cli.docs.openapi.schemas import RAW_PATH
 from tests.support.world import World
 
 SCHEMA: dict[str, Any] = json.loads(report_schema.PATH.read_text(encoding="utf-8"))
-VALIDATOR = jsonschema.Draft202012Validator(
-    SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
-)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 OF_THE_CONTRACT: dict[str, Any] = {
     "schema": "TICKET_REAPER_REPORT_V1",
     "asof": "2026-01-23T21:00:00+09:00",
@@ -125,9 +123,7 @@ def test_the_reports_of_the_reaper_fit_the_schema(world: World) -> None:
     with world.database.connection() as connection:
         store.file_ticket(connection, NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "why", "kim"), then)
         store.take_open(connection, "OPS_CYCLE/x", then)
-    runs = [
-        reap(ReapRequest("kim", settings.rules, dry_run=dry_run), effects) for dry_run in (True, False, False)
-    ]
+    runs = [reap(ReapRequest("kim", settings.rules, dry_run=dry_run), effects) for dry_run in (True, False, False)]
     written = [json.loads(run.report.to_json()) for run in runs]
     for run in runs[1:]:
         assert run.snapshot_key is not None

@@ -14,33 +14,8 @@ from tests.support.api import Answer, ApiClient, a_body
 from tests.support.world import Tenant, World
 
 MALFORMED = (
-    *(
-        "1",
-        "x",
-        "null",
-        "0",
-        "-1",
-        "../runs",
-        "%2e%2e",
-        "%00",
-        "\x00",
-        "a\nb",
-        "\u2028",
-        "열쇠",
-        "😀",
-        "\ud800",
-    ),
-    *(
-        "urn:uuid:{ID}",
-        " {ID}",
-        "{ID} ",
-        "{ID}\n",
-        "{ID}\x00",
-        "{ID}%00",
-        "{ID}0",
-        "' OR '1'='1",
-        "*",
-    ),
+    *("1", "x", "null", "0", "-1", "../runs", "%2e%2e", "%00", "\x00", "a\nb", "\u2028", "열쇠", "😀", "\ud800"),
+    *("urn:uuid:{ID}", " {ID}", "{ID} ", "{ID}\n", "{ID}\x00", "{ID}%00", "{ID}0", "' OR '1'='1", "*"),
     *("%F0%9F", "%zz", "%", "?", "#", "a b", "x" * 10_000, "0" * 36, "g" * 36, "--------" * 4, "{HEX}", "％"),
 )
 
@@ -60,9 +35,7 @@ class Read:
 def without_ids(answer: Answer) -> tuple[int, dict[str, str], dict[str, Any]]:
     """The response without the parts that differ: trace id, path, and remaining requests."""
     headers = {
-        name: "" if name in _OF_THE_MOMENT else value
-        for name, value in answer.headers.items()
-        if name != "X-Trace-Id"
+        name: "" if name in _OF_THE_MOMENT else value for name, value in answer.headers.items() if name != "X-Trace-Id"
     }
     return answer.status, headers, {k: v for k, v in answer.body.items() if k not in {"trace_id", "instance"}}
 
@@ -80,9 +53,7 @@ def test_unknown_foreign_and_malformed_ids_get_the_same_response(api: ApiClient,
     for run_id in ids:
         answer = api.read(stranger, run_id)
         assert without_ids(answer) == unknown, run_id
-        assert answer.body["instance"] == "/v1/runs/" + quote(
-            run_id, safe="/%:@!$&'()*+,;=~", errors="replace"
-        )
+        assert answer.body["instance"] == "/v1/runs/" + quote(run_id, safe="/%:@!$&'()*+,;=~", errors="replace")
         answer.text.encode("utf-8")
     for run_id in ids[2:]:  # the owner gets the same for a malformed id
         assert without_ids(api.read(owner, run_id))[2] == unknown[2], run_id

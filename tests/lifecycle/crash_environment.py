@@ -208,9 +208,7 @@ def _posts(env: Environment) -> Iterator[str]:
     """All messages are posted, those of a task in their order, and at most one of them twice."""
     tasks = {
         str(message_id): str(task_id)
-        for message_id, task_id in env.rows(
-            "SELECT message_id, task_id FROM lifecycle_messages ORDER BY sequence"
-        )
+        for message_id, task_id in env.rows("SELECT message_id, task_id FROM lifecycle_messages ORDER BY sequence")
     }
     posted = env.slack.posted_ids
     if len(posted) > len(tasks) + 1:

@@ -148,11 +148,7 @@ class Environment:
     ) -> RunnerEffects:
         """Connections and clients that the runner uses."""
         return RunnerEffects(
-            database or self.database,
-            task_runs or self.task_runs,
-            objects or self.objects,
-            self.wake,
-            max_attempts,
+            database or self.database, task_runs or self.task_runs, objects or self.objects, self.wake, max_attempts
         )
 
     def dispatch(self, database: Database | None = None) -> DispatcherReport:
@@ -165,25 +161,15 @@ class Environment:
 
     def notify(self, database: Database | None = None, outside: Outside | None = None) -> NotifierReport:
         """One tick of the notifier."""
-        return send_messages(
-            NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now
-        )
+        return send_messages(NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
 
     def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:
         """A PENDING event, as the poller inserts it."""
         event_id = f"github-{title.replace(' ', '-')}"
         if plan is not None:
             self.task_runs.plans[title] = plan
-        subject = {
-            "place": "a/repo",
-            "title": title,
-            "url": "https://example.com/1",
-            "actor": "kim",
-            "body": "x",
-        }
-        self.admin.execute(
-            "INSERT INTO lifecycle_seen (event_id, seen_at) VALUES (%s, %s)", (event_id, self.now)
-        )
+        subject = {"place": "a/repo", "title": title, "url": "https://example.com/1", "actor": "kim", "body": "x"}
+        self.admin.execute("INSERT INTO lifecycle_seen (event_id, seen_at) VALUES (%s, %s)", (event_id, self.now))
         self.admin.execute(
             "INSERT INTO lifecycle_events"
             " (event_id, source, kind, arrived_by, payload, happened_at, status, created_at)"
@@ -199,9 +185,7 @@ class Environment:
         for _ in range(ticks):
             self.run_tasks()
             self.pass_time(130)
-        return str(
-            self.rows("SELECT task_id FROM lifecycle_tasks WHERE event_id = %(id)s", {"id": event_id})[0][0]
-        )
+        return str(self.rows("SELECT task_id FROM lifecycle_tasks WHERE event_id = %(id)s", {"id": event_id})[0][0])
 
     def tick(self) -> None:
         """One tick of each role; then time passes."""
@@ -241,16 +225,13 @@ class Environment:
 
     def event(self, event_id: str) -> tuple[str, str | None]:
         """Status and reason."""
-        (row,) = self.rows(
-            "SELECT status, reason FROM lifecycle_events WHERE event_id = %(id)s", {"id": event_id}
-        )
+        (row,) = self.rows("SELECT status, reason FROM lifecycle_events WHERE event_id = %(id)s", {"id": event_id})
         return row[0], row[1]
 
     def messages(self, task_id: str) -> list[tuple[str, str]]:
         """Kind and status, in their order."""
         rows = self.rows(
-            "SELECT kind, status FROM lifecycle_messages WHERE task_id = %(id)s ORDER BY sequence",
-            {"id": task_id},
+            "SELECT kind, status FROM lifecycle_messages WHERE task_id = %(id)s ORDER BY sequence", {"id": task_id}
         )
         return [(row[0], row[1]) for row in rows]
 
@@ -260,9 +241,7 @@ class Environment:
 
     def unregistered(self) -> set[str]:
         """Objects without a row."""
-        return set(self.bucket.objects) - {
-            row[0] for row in self.rows("SELECT object_key FROM lifecycle_objects")
-        }
+        return set(self.bucket.objects) - {row[0] for row in self.rows("SELECT object_key FROM lifecycle_objects")}
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         """The rows of a statement, on a connection of its own."""

@@ -113,9 +113,7 @@ class PollEnvironment:
 
     def ids(self) -> list[str]:
         """The ids of the events, in the order of their arrival."""
-        return [
-            str(row[0]) for row in self.execute("SELECT event_id FROM lifecycle_events ORDER BY sequence")
-        ]
+        return [str(row[0]) for row in self.execute("SELECT event_id FROM lifecycle_events ORDER BY sequence")]
 
     def payload(self, event_id: str) -> dict[str, Any]:
         """The subject of an event."""
@@ -126,8 +124,7 @@ class PollEnvironment:
     def poll_state(self, source: str = "GITHUB") -> tuple[Any, ...] | None:
         """ETag, complete_until and failures of a source."""
         rows = self.execute(
-            "SELECT etag, complete_until, failures FROM lifecycle_sources WHERE source = %(source)s",
-            source=source,
+            "SELECT etag, complete_until, failures FROM lifecycle_sources WHERE source = %(source)s", source=source
         )
         return rows[0] if rows else None
 
@@ -158,16 +155,12 @@ def notification(
     found["updated_at"] = at.isoformat().replace("+00:00", "Z")
     found["subject"] |= {
         "url": f"{api}/{kind}/{number}",
-        "latest_comment_url": f"{api}/issues/comments/{1000 + number}"
-        if comment
-        else f"{api}/{kind}/{number}",
+        "latest_comment_url": f"{api}/issues/comments/{1000 + number}" if comment else f"{api}/{kind}/{number}",
     }
     return found
 
 
-def comment(
-    number: int, *, at: datetime = NOW, author: str = "octocat", body: str = "@dpp-bot hi"
-) -> dict[str, Any]:
+def comment(number: int, *, at: datetime = NOW, author: str = "octocat", body: str = "@dpp-bot hi") -> dict[str, Any]:
     """The comment of `notification(number)`, as the API gives it."""
     found: dict[str, Any] = recorded("github_comment")
     found["url"] = f"https://api.github.com/repos/o/r/issues/comments/{1000 + number}"

@@ -16,9 +16,7 @@ def _digest(secret: str, signed: bytes) -> str:
     return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
-def headers_of(
-    source: str, body: bytes, *, kind: str = "issue_comment", at: datetime = NOW
-) -> dict[str, str]:
+def headers_of(source: str, body: bytes, *, kind: str = "issue_comment", at: datetime = NOW) -> dict[str, str]:
     """The headers that come with a body."""
     stamp = str(int(at.timestamp()))
     match source:
@@ -28,10 +26,7 @@ def headers_of(
             return {"X-Hub-Signature": f"sha256={_digest('of-jira', body)}"}
         case _:
             signed = b"v0:" + stamp.encode() + b":" + body
-            return {
-                "X-Slack-Signature": f"v0={_digest('of-slack', signed)}",
-                "X-Slack-Request-Timestamp": stamp,
-            }
+            return {"X-Slack-Signature": f"v0={_digest('of-slack', signed)}", "X-Slack-Request-Timestamp": stamp}
 
 
 def signed(source: str, payload: Any, *, kind: str = "issue_comment", at: datetime = NOW) -> Delivery:

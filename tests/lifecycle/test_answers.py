@@ -26,12 +26,7 @@ def test_answer_in_the_thread_starts_another_run_with_it(env: Environment) -> No
     assert env.run_tasks().at_work == 0
     assert env.answer_in_thread(env.thread(task_id), "  it is the second one  ")
     task = env.task(task_id)
-    assert (task.waits_for_person, task.attempt, task.run_id, task.answer) == (
-        False,
-        2,
-        None,
-        "it is the second one",
-    )
+    assert (task.waits_for_person, task.attempt, task.run_id, task.answer) == (False, 2, None, "it is the second one")
     assert _awaited(env) == 0
     env.run_ticks(3)
     assert env.task(task_id).outcome == "SUCCEEDED"

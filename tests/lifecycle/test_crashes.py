@@ -20,13 +20,7 @@ from dpp.lifecycle.flow.ports import Objects, TaskRunRequest
 from dpp.lifecycle.flow.store import NewMessage
 from dpp.platform.db.postgres import Connection, Database
 from tests.lifecycle.crash_environment import Act, Fate, FlowCrashes, Process
-from tests.lifecycle.environment import (
-    ASKS,
-    FAILED,
-    SUCCEEDED,
-    Environment,
-    open_environment,
-)
+from tests.lifecycle.environment import ASKS, FAILED, SUCCEEDED, Environment, open_environment
 from tests.support.crash_points import Killed
 
 _DONE, _LOST = Fate("SUCCEEDED", 1), Fate("FAILED", 3)
@@ -64,12 +58,7 @@ ACTS = {
         {"github-done": _DONE, "github-first": _DONE, "github-second": _DONE},
         frozenset(
             _SAYS
-            | {
-                "postgres.dispatch_event",
-                "postgres.insert_task",
-                "postgres.end_events",
-                "postgres.record_heartbeat",
-            }
+            | {"postgres.dispatch_event", "postgres.insert_task", "postgres.end_events", "postgres.record_heartbeat"}
         ),
     ),
     "send": Act(
@@ -144,11 +133,7 @@ def _write_before_entering(patch: pytest.MonkeyPatch) -> None:
     real = results.write
 
     def write(
-        database: Database,
-        objects: Objects,
-        task: Task,
-        new: Sequence[StateObject],
-        now: datetime | None = None,
+        database: Database, objects: Objects, task: Task, new: Sequence[StateObject], now: datetime | None = None
     ) -> bool:
         for one in new:
             objects.put(one.key, one.body, one.content_type)
@@ -192,9 +177,7 @@ def _out_of_order(patch: pytest.MonkeyPatch) -> None:
     """Send the newest message first, even before others of its task."""
     query = store.QUERIES["claim_message"]
     assert "earlier.sequence < m.sequence" in query
-    turned = query.replace("earlier.sequence < m.sequence", "false").replace(
-        "BY m.sequence", "BY m.sequence DESC"
-    )
+    turned = query.replace("earlier.sequence < m.sequence", "false").replace("BY m.sequence", "BY m.sequence DESC")
     patch.setitem(cast(Any, store.QUERIES)._queries, "claim_message", turned)
 
 

@@ -46,11 +46,7 @@ FROM: dict[str, Callable[[WebhookEffects, Delivery], DeliveryResult]] = {
     "jira": from_jira,
     "slack": from_slack,
 }
-RECORDED = {
-    "github": "github_delivery_issue_comment",
-    "jira": "jira_delivery_updated",
-    "slack": "slack_delivery_reply",
-}
+RECORDED = {"github": "github_delivery_issue_comment", "jira": "jira_delivery_updated", "slack": "slack_delivery_reply"}
 IGNORED = DeliveryResult(DeliveryOutcome.IGNORED)
 
 
@@ -63,9 +59,7 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 @pytest.fixture
 def effects(post: PollEnvironment) -> WebhookEffects:
     # The recorded deliveries are of this month, so that they are recent in any year.
-    return WebhookEffects(
-        post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW
-    )
+    return WebhookEffects(post.database, post.wake, Renewable(SECRETS), LOGIN, horizon_days=3_650, clock=lambda: NOW)
 
 
 def github(effects: WebhookEffects, payload: Any, kind: str = "issue_comment") -> DeliveryResult:
@@ -136,12 +130,8 @@ def test_slack_timestamp_must_be_digits(effects: WebhookEffects, stamp: str | No
 
 
 @pytest.mark.parametrize("source", FROM)
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}', b'{"a": "\\u0000"}', b"[" * 100_000]
-)
-def test_signed_but_unreadable_delivery_is_rejected(
-    effects: WebhookEffects, source: str, body: bytes
-) -> None:
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": 1, "a": 2}', b'{"a": "\\u0000"}', b"[" * 100_000])
+def test_signed_but_unreadable_delivery_is_rejected(effects: WebhookEffects, source: str, body: bytes) -> None:
     with pytest.raises(UnreadableDelivery):
         FROM[source](effects, signed(source, body))
 
@@ -149,17 +139,12 @@ def test_signed_but_unreadable_delivery_is_rejected(
 # GitHub
 
 
-def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(
-    post: PollEnvironment, effects: WebhookEffects
-) -> None:
+def test_life_6_a_webhook_and_a_poll_of_a_mention_are_one_event(post: PollEnvironment, effects: WebhookEffects) -> None:
     delivered = github(effects, recorded("github_delivery_issue_comment"))
     assert delivered == DeliveryResult(DeliveryOutcome.ACCEPTED, comment_id(1))
     assert post.woken == ["KING"]
     assert post.execute("SELECT arrived_by, kind FROM lifecycle_events") == [("WEBHOOK", "MENTIONED")]
-    post.outside.answers = {
-        f"{PAGE}1": reply([notification(1)]),
-        comment_path(1): reply(comment(1)),
-    }
+    post.outside.answers = {f"{PAGE}1": reply([notification(1)]), comment_path(1): reply(comment(1))}
     assert post.poll_source().duplicates == 1
     again = github(effects, recorded("github_delivery_issue_comment"))
     assert again == DeliveryResult(DeliveryOutcome.DUPLICATE, comment_id(1))
@@ -179,11 +164,7 @@ def test_life_6_a_webhook_and_a_poll_of_a_review_request_are_one_event(
 @pytest.mark.parametrize(
     ("kind", "payload", "event_id"),
     [
-        (
-            "issues",
-            changed(action="assigned", assignee={"login": "DPP-Bot"}),
-            "github:o/r/issues/1#assign",
-        ),
+        ("issues", changed(action="assigned", assignee={"login": "DPP-Bot"}), "github:o/r/issues/1#assign"),
         ("issues", changed(action="opened", issue__body="cc @dpp-bot."), "github:o/r/issues/1"),
         ("issues", changed(action="edited", issue__body="(@DPP-bot)"), "github:o/r/issues/1"),
         ("issue_comment", changed(action="edited"), comment_id(1)),
@@ -302,9 +283,7 @@ def test_an_app_is_mentioned_without_its_mark() -> None:
 # Jira
 
 
-def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(
-    post: PollEnvironment, effects: WebhookEffects
-) -> None:
+def test_life_6_a_webhook_and_a_poll_of_an_update_are_one_event(post: PollEnvironment, effects: WebhookEffects) -> None:
     event_id = "jira:ED-1:2026-11-28T11:30:00.123Z"
     delivered = from_jira(effects, signed("jira", recorded("jira_delivery_updated")))
     assert delivered == DeliveryResult(DeliveryOutcome.ACCEPTED, event_id)
@@ -332,9 +311,7 @@ class Awaiting:
 
     heard: list[tuple[Thread, str]] = field(default_factory=list)
 
-    def __call__(
-        self, connection: Connection, thread: Thread, text: str, now: datetime | None = None
-    ) -> bool:
+    def __call__(self, connection: Connection, thread: Thread, text: str, now: datetime | None = None) -> bool:
         self.heard.append((thread, text))
         return len(self.heard) == 1
 

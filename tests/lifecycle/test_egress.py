@@ -74,9 +74,7 @@ def test_caller_cannot_set_credentials_and_gets_only_known_headers() -> None:
         sent = {"ETag": '"f"', "Set-Cookie": "s=1", "X-Poll-Interval": "60", OUTCOME_HEADER: "NOT_CONFIGURED"}
         return httpx.Response(304, headers=sent)
 
-    asked = get(
-        headers={"Authorization": "Bearer mine", "Host": "evil", "If-None-Match": '"e"', "Cookie": "c"}
-    )
+    asked = get(headers={"Authorization": "Bearer mine", "Host": "evil", "If-None-Match": '"e"', "Cookie": "c"})
     reply = egress(answer).ask(asked)
     assert reply == OutsideReply(status=304, headers={"etag": '"f"', "x-poll-interval": "60"})
 
@@ -152,13 +150,9 @@ def test_slow_reply_times_out() -> None:
         (404, "no_service"),
     ],
 )
-def test_request_is_repeated_with_renewed_credentials_after_slack_rejects_them(
-    status: int, body: str
-) -> None:
+def test_request_is_repeated_with_renewed_credentials_after_slack_rejects_them(status: int, body: str) -> None:
     old, new = (
-        Credentials.of(
-            CredentialSettings.load({}), {"slack_url": "https://slack.com/api/x", "slack_token": t}
-        )
+        Credentials.of(CredentialSettings.load({}), {"slack_url": "https://slack.com/api/x", "slack_token": t})
         for t in ("old", "new")
     )
 
@@ -207,13 +201,9 @@ def test_current_credentials_are_used_after_a_rotation() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200 if request.headers["authorization"] == "Bearer new" else 401)
 
-    way = egress(
-        answer, credentials=credentials(github_token="old"), renewed=lambda: credentials(github_token="new")
-    )
+    way = egress(answer, credentials=credentials(github_token="old"), renewed=lambda: credentials(github_token="new"))
     assert [way.ask(get()).status for _ in range(2)] == [200, 200]
-    same = egress(
-        answer, credentials=credentials(github_token="old"), renewed=lambda: credentials(github_token="old")
-    )
+    same = egress(answer, credentials=credentials(github_token="old"), renewed=lambda: credentials(github_token="old"))
     assert same.ask(get()).status == 401
 
 

@@ -10,13 +10,7 @@ import pytest
 from dpp.lifecycle.flow.errors import TaskRunRefused, TaskRunsUnavailable
 from dpp.lifecycle.flow.ports import TaskRunRequest
 from dpp.platform.errors import RedisUnavailable
-from tests.lifecycle.environment import (
-    ASKS,
-    AT_WORK,
-    FAILED,
-    SUCCEEDED,
-    Environment,
-)
+from tests.lifecycle.environment import ASKS, AT_WORK, FAILED, SUCCEEDED, Environment
 
 _DAY_AFTER = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
 
@@ -31,11 +25,7 @@ def test_event_becomes_a_task_and_ends_with_its_outcome(env: Environment) -> Non
     assert (task.event_id, task.status, task.outcome, task.attempt) == (event_id, "COMPLETED", "SUCCEEDED", 1)
     assert env.event(event_id) == ("COMPLETED", None)
     assert env.messages(task.task_id) == [("THREAD_START", "SENT"), ("TASK_RESULT", "SENT")]
-    assert env.rows("SELECT role FROM lifecycle_heartbeats ORDER BY role") == [
-        ("ENVOY",),
-        ("GENERAL",),
-        ("KING",),
-    ]
+    assert env.rows("SELECT role FROM lifecycle_heartbeats ORDER BY role") == [("ENVOY",), ("GENERAL",), ("KING",)]
 
 
 def test_objects_of_a_task_have_their_keys_and_rows(env: Environment) -> None:

@@ -71,9 +71,7 @@ def test_no_content_of_an_event_is_logged(
         assert fire("king")["dispatched"] == 1
         assert fire("envoy")["failed"] == 1
         assert fire("general")["left"] + fire("general")["waits"] == 1
-    logged = (
-        caplog.text + "".join(str(vars(record)) for record in caplog.records) + "".join(capsys.readouterr())
-    )
+    logged = caplog.text + "".join(str(vars(record)) for record in caplog.records) + "".join(capsys.readouterr())
     assert "a-secret" not in logged
 
 

@@ -38,9 +38,7 @@ def post(database_url: str) -> Iterator[PollEnvironment]:
 def tell(post: PollEnvironment, *pages: list[Any], etag: str = 'W/"one"') -> None:
     """Notifications by pages, each with its comment."""
     for number, page in enumerate(pages, 1):
-        link = (
-            {"link": f'<https://api.github.com{PAGE}{number + 1}>; rel="next"'} if number < len(pages) else {}
-        )
+        link = {"link": f'<https://api.github.com{PAGE}{number + 1}>; rel="next"'} if number < len(pages) else {}
         post.outside.answers[f"{PAGE}{number}"] = reply(page, headers={"etag": etag, **link})
         for one in page:
             if isinstance(one, dict) and str(one.get("id", "")).isdigit():
@@ -163,9 +161,7 @@ def test_life_7_no_etag_is_kept_before_every_page_was_taken_in(
         notification(9) | {"subject": {"title": "t", "url": "https://api.github.com/repos/o/../issues/1"}},
     ],
 )
-def test_one_item_that_can_not_be_read_is_counted_and_holds_nothing_back(
-    post: PollEnvironment, odd: Any
-) -> None:
+def test_one_item_that_can_not_be_read_is_counted_and_holds_nothing_back(post: PollEnvironment, odd: Any) -> None:
     tell(post, [odd, notification(1)])
     report = post.poll_source()
     assert (report.outcome, report.accepted, report.skipped) == (PollOutcome.TAKEN_IN, 1, 1)
@@ -190,11 +186,7 @@ def test_what_is_gone_is_an_event_without_its_body(post: PollEnvironment, status
         (reply("You have exceeded a secondary rate limit", status=403), 60),
         (
             reply(
-                status=403,
-                headers={
-                    "x-ratelimit-remaining": "0",
-                    "x-ratelimit-reset": str(int(NOW.timestamp()) + 600),
-                },
+                status=403, headers={"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(NOW.timestamp()) + 600)}
             ),
             601,
         ),

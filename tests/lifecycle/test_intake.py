@@ -16,9 +16,7 @@ from tests.lifecycle.poll_environment import DAY, HORIZON_DAYS, NOW, new_event
 A_MOMENT = timedelta(microseconds=1)
 
 
-def taken(
-    connection: Connection, event: NewEvent, now: datetime = NOW, horizon: int = HORIZON_DAYS
-) -> IntakeOutcome:
+def taken(connection: Connection, event: NewEvent, now: datetime = NOW, horizon: int = HORIZON_DAYS) -> IntakeOutcome:
     return accept_event(connection, event, Arrival.POLL, horizon, now)
 
 
@@ -57,13 +55,8 @@ def test_life_1_an_event_begins_pending_with_what_it_is_about(database_url: str)
 
 def test_life_6_a_poll_and_a_webhook_of_one_event_are_one(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
-        assert (
-            accept_event(connection, new_event(), Arrival.WEBHOOK, HORIZON_DAYS, NOW)
-            is IntakeOutcome.ACCEPTED
-        )
-        assert (
-            accept_event(connection, new_event(), Arrival.POLL, HORIZON_DAYS, NOW) is IntakeOutcome.DUPLICATE
-        )
+        assert accept_event(connection, new_event(), Arrival.WEBHOOK, HORIZON_DAYS, NOW) is IntakeOutcome.ACCEPTED
+        assert accept_event(connection, new_event(), Arrival.POLL, HORIZON_DAYS, NOW) is IntakeOutcome.DUPLICATE
         assert count(connection, "lifecycle_events") == 1
 
 
@@ -101,9 +94,7 @@ def test_life_6_of_two_connections_at_once_one_takes_it_in(database_url: str) ->
     assert sorted(outcomes) == sorted([IntakeOutcome.ACCEPTED] * 50 + [IntakeOutcome.DUPLICATE] * 50)
 
 
-def test_life_6_the_second_waits_for_the_first_and_takes_it_in_where_that_one_fails(
-    database_url: str,
-) -> None:
+def test_life_6_the_second_waits_for_the_first_and_takes_it_in_where_that_one_fails(database_url: str) -> None:
     with psycopg.connect(database_url) as first, psycopg.connect(database_url, autocommit=True) as second:
         first.execute("SELECT 1")
         assert taken(first, new_event()) is IntakeOutcome.ACCEPTED  # in an open transaction
@@ -122,9 +113,7 @@ def test_an_event_that_can_not_be_written_is_not_remembered(database_url: str) -
         assert count(connection, "lifecycle_seen") == 0
 
 
-def test_life_6_it_is_a_duplicate_25_days_later_when_nothing_of_it_is_left_but_its_id(
-    database_url: str,
-) -> None:
+def test_life_6_it_is_a_duplicate_25_days_later_when_nothing_of_it_is_left_but_its_id(database_url: str) -> None:
     later = NOW + 25 * DAY
     with psycopg.connect(database_url, autocommit=True) as connection:
         taken(connection, new_event())
@@ -154,12 +143,9 @@ def test_life_6_an_event_never_becomes_two_whenever_it_comes_again(
             purge(connection, now, queue_days=1, seen_days=horizon + longer)
             outcomes.append(taken(connection, new_event(), now, horizon))
             connection.execute(
-                "UPDATE lifecycle_events SET status = 'DISPATCHED', dispatched_at = %s"
-                " WHERE status = 'PENDING'",
-                (now,),
+                "UPDATE lifecycle_events SET status = 'DISPATCHED', dispatched_at = %s WHERE status = 'PENDING'", (now,)
             )
             connection.execute(
-                "UPDATE lifecycle_events SET status = 'COMPLETED', ended_at = %s WHERE status = 'DISPATCHED'",
-                (now,),
+                "UPDATE lifecycle_events SET status = 'COMPLETED', ended_at = %s WHERE status = 'DISPATCHED'", (now,)
             )
         assert outcomes.count(IntakeOutcome.ACCEPTED) == 1

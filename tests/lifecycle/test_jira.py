@@ -11,15 +11,7 @@ import pytest
 from dpp.lifecycle.flow.intake.poller import PollOutcome
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
 from dpp.lifecycle.flow.sources.jira import text_of
-from tests.lifecycle.poll_environment import (
-    JQL,
-    NOW,
-    SEARCH,
-    PollEnvironment,
-    issue,
-    open_poll_environment,
-    reply,
-)
+from tests.lifecycle.poll_environment import JQL, NOW, SEARCH, PollEnvironment, issue, open_poll_environment, reply
 
 ED_1 = "jira:ED-1:2026-11-28T11:30:00.123Z"
 HOUR = timedelta(hours=1)
@@ -105,9 +97,7 @@ def test_pages_are_followed_by_their_tokens(post: PollEnvironment) -> None:
     ],
     ids=["cut", "no object", "no list", "no token", "the same token", "400", "429", "503"],
 )
-def test_the_last_check_moves_on_only_when_every_page_was_taken_in(
-    post: PollEnvironment, broken: OutsideReply
-) -> None:
+def test_the_last_check_moves_on_only_when_every_page_was_taken_in(post: PollEnvironment, broken: OutsideReply) -> None:
     post.outside.answers[SEARCH] = [page(issue("ED-1"), token="t1"), broken]
     assert post.poll_source().outcome is PollOutcome.FAILED
     assert post.poll_state("JIRA") == (None, None, 1)
@@ -136,9 +126,7 @@ def test_a_page_that_is_too_large_is_asked_again_without_descriptions(post: Poll
         issue("ED-9", "0001-01-01T00:00:00.000+1400"),
     ],
 )
-def test_one_issue_that_can_not_be_read_is_counted_and_holds_nothing_back(
-    post: PollEnvironment, odd: object
-) -> None:
+def test_one_issue_that_can_not_be_read_is_counted_and_holds_nothing_back(post: PollEnvironment, odd: object) -> None:
     post.outside.answers[SEARCH] = page(odd, issue("ED-1"))
     report = post.poll_source()
     assert (report.outcome, report.accepted, report.skipped) == (PollOutcome.TAKEN_IN, 1, 1)

@@ -58,9 +58,7 @@ def test_by_an_incoming_webhook_every_message_names_its_task(env: Environment) -
 
 def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
     with env.database.connection() as connection, connection.transaction():
-        store.add_message(
-            connection, NewMessage(MessageKind.REPORT, None, "report/2026-03-01", "All is well"), env.now
-        )
+        store.add_message(connection, NewMessage(MessageKind.REPORT, None, "report/2026-03-01", "All is well"), env.now)
     env.notify()
     assert env.slack.posts[0]["text"] == "All is well"
     assert env.slack.posts[0]["channel"] == "C0HOME"
@@ -75,16 +73,8 @@ def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
         (OutsideReply(status=429, headers={"retry-after": "90"}), "slack: ratelimited", 90),
         (OutsideReply(status=429, headers={"retry-after": "soon"}), "slack: ratelimited", 30),
         (OutsideReply(status=429, headers={"retry-after": "999999"}), "slack: ratelimited", 3_600),
-        (
-            OutsideReply(status=200, body='{"ok": false, "error": "channel_not_found"}'),
-            "slack: channel_not_found",
-            30,
-        ),
-        (
-            OutsideReply(status=200, body='{"ok": false, "error": "<b>"}'),
-            "slack: an error without a code",
-            30,
-        ),
+        (OutsideReply(status=200, body='{"ok": false, "error": "channel_not_found"}'), "slack: channel_not_found", 30),
+        (OutsideReply(status=200, body='{"ok": false, "error": "<b>"}'), "slack: an error without a code", 30),
         (OutsideReply(status=200, body="welcome"), "slack: not a reply of Slack", 30),
         (OutsideReply(status=200, body="[" * 100_000), "slack: not a reply of Slack", 30),
         (OutsideUnavailable("gone"), "slack: no reply", 30),
@@ -130,9 +120,7 @@ def test_no_pause_is_above_an_hour(attempts: int) -> None:
 
 
 def test_undeliverable_message_delays_only_its_own_task(env: Environment) -> None:
-    env.slack.replies = lambda posted_ids: (
-        OutsideReply(status=400) if "cursed" in posted_ids["text"] else None
-    )
+    env.slack.replies = lambda posted_ids: OutsideReply(status=400) if "cursed" in posted_ids["text"] else None
     cursed, blessed = env.started("cursed", ticks=3), env.started("blessed", ticks=3)
     for _ in range(6):
         env.notify()
@@ -214,10 +202,7 @@ def test_a_message_is_escaped_as_it_is_sent(env: Environment) -> None:
     assert "&lt;!channel&gt; &amp; &lt;https://evil.example|here&gt;" in env.slack.posts[0]["text"]
 
 
-@given(
-    st.text(max_size=60)
-    | st.recursive(st.none() | st.booleans() | st.text(max_size=5), st.lists).map(json.dumps)
-)
+@given(st.text(max_size=60) | st.recursive(st.none() | st.booleans() | st.text(max_size=5), st.lists).map(json.dumps))
 def test_any_reply_is_read(body: str) -> None:
     found = slack.read(OutsideReply(status=200, body=body))
     assert isinstance(found, Refused) or body.strip() == "ok"

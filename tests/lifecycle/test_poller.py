@@ -119,9 +119,7 @@ def test_one_failing_source_never_stops_the_other(post: PollEnvironment, failing
     assert set(report.values()) == {PollOutcome.TAKEN_IN}
 
 
-def test_defect_in_one_source_does_not_stop_the_other(
-    post: PollEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_defect_in_one_source_does_not_stop_the_other(post: PollEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpp.lifecycle.flow.sources.github.path_of", lambda url: 1 / 0)
     first, second = post.poll().sources
     assert (first.error, second.outcome) == ("unexpected: ZeroDivisionError", PollOutcome.TAKEN_IN)

@@ -58,9 +58,7 @@ def test_run_requests_are_valid_inputs_and_always_the_same(
 
 
 def test_the_longest_subject_stays_in_bounds() -> None:
-    long = Subject(
-        place="p" * MAX_TITLE, title="t" * MAX_TITLE, url="u" * 2_000, actor="a" * 300, body="b" * MAX_BODY
-    )
+    long = Subject(place="p" * MAX_TITLE, title="t" * MAX_TITLE, url="u" * 2_000, actor="a" * 300, body="b" * MAX_BODY)
     task = _a_task(long, answer="x" * 4_000)
     request = prompts.run_request_of(task)
     DecisionInputs(question=request.question, context=request.context)
@@ -74,9 +72,7 @@ def test_the_longest_subject_stays_in_bounds() -> None:
 
 
 def test_prompt_is_markdown_with_the_answer_of_a_person() -> None:
-    subject = Subject(
-        place="a/repo", title="A bug", url="https://example.com/1", actor="kim", body="It fails."
-    )
+    subject = Subject(place="a/repo", title="A bug", url="https://example.com/1", actor="kim", body="It fails.")
     assert prompts.prompt_of(_a_task(subject, answer="Only on Mondays.")) == (
         "# task-20260301-001\n\n"
         "This was assigned to us. What has to be done, and in which order? A bug\n\n"

@@ -62,9 +62,7 @@ def test_a_prompt_past_its_three_days_is_simply_absent(env: Environment) -> None
 def test_task_deleted_during_a_read_is_not_found(env: Environment, kind: str) -> None:
     """LIFE-12: the cleaner deletes between the rows and the first object."""
     task_id = env.started(ticks=3)
-    keys = [
-        row[0] for row in env.rows("SELECT object_key FROM lifecycle_objects WHERE kind = %(k)s", {"k": kind})
-    ]
+    keys = [row[0] for row in env.rows("SELECT object_key FROM lifecycle_objects WHERE kind = %(k)s", {"k": kind})]
 
     class Deleted:
         put, delete = env.objects.put, env.objects.delete

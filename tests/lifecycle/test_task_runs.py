@@ -142,8 +142,7 @@ def test_a_run_past_its_retention_or_of_another_tenant_is_gone(world: World) -> 
     assert message_of(_run(world, tenant, run_id)).run_id == run_id
     with world.database.connection() as connection:
         connection.execute(
-            "UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s",
-            (run_id,),
+            "UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s", (run_id,)
         )
     assert task_runs.report(run_id) is None
 
@@ -188,9 +187,7 @@ def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
 def test_suspended_tenant_gets_no_runs(world: World) -> None:
     tenant = world.tenant()
     with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,)
-        )
+        connection.execute("UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,))
     with pytest.raises(TaskRunsUnavailable):
         _task_runs(world, tenant.tenant_id).send(ORDERS)
 

@@ -38,11 +38,7 @@ def environ(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyte
 
 
 def call(
-    source: str,
-    body: bytes | str,
-    headers: Mapping[str, str | list[str]] | None = None,
-    *,
-    method: str = "POST",
+    source: str, body: bytes | str, headers: Mapping[str, str | list[str]] | None = None, *, method: str = "POST"
 ) -> tuple[int, dict[str, Any]]:
     raw = body if isinstance(body, bytes) else body.encode()
     given = headers_of(source, raw) if headers is None else headers
@@ -91,10 +87,7 @@ def test_a_secret_that_was_rotated_is_fetched_by_the_first_delivery_that_it_sign
     assert call("github", body)[0] == 401
     secret.put_secret_value(SecretId=arn, SecretString=json.dumps({"github_webhook_secret": "of-github"}))
     assert call("github", body)[0] == 202
-    assert (
-        call("github", body, {**headers_of("github", body.encode()), "X-Hub-Signature-256": "sha256=0"})[0]
-        == 401
-    )
+    assert call("github", body, {**headers_of("github", body.encode()), "X-Hub-Signature-256": "sha256=0"})[0] == 401
 
 
 @pytest.mark.parametrize("source", ["github", "jira", "slack"])
@@ -140,9 +133,7 @@ def test_without_postgres_the_source_may_call_again(environ: pytest.MonkeyPatch)
     assert (status, view["reason_code"]) == (503, "DEPENDENCY_UNAVAILABLE")
 
 
-def test_nothing_of_what_people_wrote_is_logged(
-    environ: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_of_what_people_wrote_is_logged(environ: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     call("github", json.dumps(recorded("github_delivery_issue_comment")))
     logged = "".join(str(record.__dict__) for record in caplog.records)

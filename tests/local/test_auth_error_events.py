@@ -94,8 +94,7 @@ class TestEvents:
                 "status = 'DEAD', processing_owner = NULL, processing_since = NULL, last_error = 'refused'",
             ):
                 connection.execute(
-                    f"UPDATE outbox_message SET {change} WHERE aggregate_id = %s".encode(),
-                    (never.auth_error_id,),
+                    f"UPDATE outbox_message SET {change} WHERE aggregate_id = %s".encode(), (never.auth_error_id,)
                 )
         assert "DEAD" in shell.run("auth-errors", "outbox", "--dead").stdout
         assert shell.run("auth-errors", "redrive", "--all-dead").stdout.endswith("2 revived\n")
@@ -125,9 +124,7 @@ class TestDeadLetters:
         self, shell: OperatorShell, world: World, machinery: Machinery, queues: Queues
     ) -> None:
         died(world, machinery)
-        bad = put(
-            queues, "s3cret", outboxId="x\x1b", deadLetterReason="BAD_HEADER", deadLetterDetail="outboxId"
-        )
+        bad = put(queues, "s3cret", outboxId="x\x1b", deadLetterReason="BAD_HEADER", deadLetterDetail="outboxId")
         bare = put(queues, "s3cret")
         for _ in range(2):
             shown = shell.out("auth-errors", "dlq", "list")
@@ -210,7 +207,6 @@ class TestDeadLetters:
         monkeypatch.delenv("DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL")
         printed = shell.refused("auth-errors", "dlq", "list")
         assert (
-            printed
-            == "the environment is incomplete: DATABASE_URL set; missing: DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL"
+            printed == "the environment is incomplete: DATABASE_URL set; missing: DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL"
         )
         assert shell.run("auth-errors", "outbox").exit_code == 0

@@ -106,9 +106,7 @@ class TestLooking:
             ("--limit", "0"),
         ],
     )
-    def test_what_is_no_filter_is_reported_as_usage(
-        self, shell: OperatorShell, wrong: tuple[str, ...]
-    ) -> None:
+    def test_what_is_no_filter_is_reported_as_usage(self, shell: OperatorShell, wrong: tuple[str, ...]) -> None:
         assert shell.run("auth-errors", "list", *wrong).exit_code == 2
 
     def test_an_error_is_shown_whole(self, shell: OperatorShell, world: World, machinery: Machinery) -> None:
@@ -179,10 +177,7 @@ class TestDeciding:
             ((AN_ID, "FAIL", "--reason", " "), "--reason: String should have at least 1"),
             ((AN_ID, "FAIL", "--reason", "x", "--as", "no body"), "an operator's name must have"),
             ((AN_ID, "FAIL", "--reason", "x", "--as", "PLATFORM/CONSUMER"), "an operator's name must have"),
-            (
-                ("--cluster", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID),
-                "--id cannot be used with --cluster",
-            ),
+            (("--cluster", AN_ID, "FAIL", "--reason", "x", "--id", AN_ID), "--id cannot be used with --cluster"),
         ],
     )
     def test_what_can_not_be_is_refused_in_a_sentence(
@@ -221,12 +216,7 @@ class TestDeciding:
 
     @pytest.mark.parametrize("decision", ["PROCESS", "ESCALATE"])
     def test_a_cluster_is_decided_to_its_end(
-        self,
-        shell: OperatorShell,
-        world: World,
-        machinery: Machinery,
-        monkeypatch: pytest.MonkeyPatch,
-        decision: str,
+        self, shell: OperatorShell, world: World, machinery: Machinery, monkeypatch: pytest.MonkeyPatch, decision: str
     ) -> None:
         """Call after call; of an escalation, too, which leaves its errors where they are."""
         monkeypatch.setitem(decide_cluster.__kwdefaults__ or {}, "limit", 2)
@@ -238,11 +228,7 @@ class TestDeciding:
         assert shell.data(*words) == {"decided": 0, "more": False}
 
     def test_a_cluster_half_decided_says_so(
-        self,
-        shell: OperatorShell,
-        world: World,
-        machinery: Machinery,
-        monkeypatch: pytest.MonkeyPatch,
+        self, shell: OperatorShell, world: World, machinery: Machinery, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(decide_cluster.__kwdefaults__ or {}, "limit", 1)
         error = [reported(world) for _ in range(3)].pop()
@@ -335,9 +321,7 @@ class TestPolicies:
         printed = shell.out("auth-errors", "deployed", " v8 ", "--service", "web", "--as", "ci")
         assert printed.startswith("deployment of web recorded at ")
         with world.database.connection() as connection:
-            kept = connection.execute(
-                "SELECT label, service, actor FROM auth_error_deploy ORDER BY label"
-            ).fetchall()
+            kept = connection.execute("SELECT label, service, actor FROM auth_error_deploy ORDER BY label").fetchall()
         assert kept == [("v7", None, "kim"), ("v8", "web", "ci")]
         assert "label: " in shell.refused("auth-errors", "deployed", " ")
         assert "service: " in shell.refused("auth-errors", "deployed", "v9", "--service", "a b")

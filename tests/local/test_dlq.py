@@ -121,9 +121,7 @@ def test_a_drop_asks_first_and_ends_the_runs(shell: Shell) -> None:
 def test_with_yes_nobody_is_asked(shell: Shell) -> None:
     run_id = shell.waiting()
     answer = json.loads(shell.dlq("drop", run_id, "--yes", "--json").output)
-    assert [(one["run_id"], one["action"], one["status"]) for one in answer] == [
-        (run_id, "RUN_ENDED", "FAILED")
-    ]
+    assert [(one["run_id"], one["action"], one["status"]) for one in answer] == [(run_id, "RUN_ENDED", "FAILED")]
 
 
 @pytest.mark.parametrize(
@@ -144,9 +142,7 @@ def test_what_can_not_be_is_refused_in_a_sentence(shell: Shell, words: tuple[str
 
 
 @pytest.mark.parametrize("missing", ["DATABASE_URL", "REDIS_URL", "DPP_RUN_QUEUE_URL"])
-def test_half_of_one_deployment_is_refused(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
+def test_half_of_one_deployment_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     """Else the messages of one would be dropped as unknown by the rows of another."""
     monkeypatch.delenv(missing)
     result = shell.dlq("list")

@@ -39,9 +39,7 @@ def _name(page: Path) -> str:
 
 def _blocks(page: Path, language: str = "sh") -> list[str]:
     """The fenced blocks of a language, without the indent of a list."""
-    found = re.findall(
-        rf"^( *)```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [re.sub(f"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]
 
 
@@ -71,9 +69,7 @@ def _typed(page: Path) -> Iterator[list[str]]:
 
 def _mentioned(page: Path) -> Iterator[str]:
     """Every `dpp …` of its text, as far as its names go."""
-    yield from re.findall(
-        r"`dpp (?:--stage \w+ )?([a-z][a-z-]*(?: [a-z][a-z-]*)*)", page.read_text(encoding="utf-8")
-    )
+    yield from re.findall(r"`dpp (?:--stage \w+ )?([a-z][a-z-]*(?: [a-z][a-z-]*)*)", page.read_text(encoding="utf-8"))
 
 
 def _of_all(found: Any) -> list[Any]:

@@ -99,18 +99,14 @@ def test_every_command_about_authentication_errors_works(
     with world.database.connection() as connection:
         owner = uuid4()
         [event] = tables.claim(connection, owner, 1)
-        tables.put_back(
-            connection, owner, event.outbox_id, retry_count=6, next_retry_at=None, error="refused"
-        )
+        tables.put_back(connection, owner, event.outbox_id, retry_count=6, next_retry_at=None, error="refused")
     assert len(OF_AUTH_ERRORS) > 15
     for words in OF_AUTH_ERRORS:
         result = shell.run(*words)
         assert result.exit_code == 0, (words, result.output, result.exception)
 
 
-def test_the_requests_about_authentication_errors_are_accepted(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_requests_about_authentication_errors_are_accepted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """AUTH-1, AUTH-11."""
     found = [
         re.search(r"auth-errors(\S*)\".*-d '(\{.*?\})'\n", block, re.DOTALL)
@@ -126,11 +122,7 @@ def test_the_requests_about_authentication_errors_are_accepted(
 
 
 def test_every_command_about_workspaces_works(
-    shell: OperatorShell,
-    env: Environment,
-    fleet: MemoryProvider,
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
+    shell: OperatorShell, env: Environment, fleet: MemoryProvider, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """WS-13, WS-14: in their order, where the page's own workspace has lost its home."""
     [of_the_page] = {word for words in OF_WORKSPACES for word in words if parse_uuid(word) is not None}
@@ -160,9 +152,7 @@ def test_the_requests_about_workspaces_are_accepted(env: Environment) -> None:
     wanted = WorkspaceCreateRequest.model_validate_json(new)
     workspace_id = env.create(**wanted.model_dump(mode="json", exclude={"name", "desired_state"}))
     env.drive_to(workspace_id, wanted.desired_state)
-    env.set_desired_state(
-        workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or ""
-    )
+    env.set_desired_state(workspace_id, WorkspaceChangeRequest.model_validate_json(change).desired_state or "")
     env.drive_to(workspace_id, "ARCHIVED")
     assert env.delete(workspace_id).deleted_at is not None
 
@@ -192,9 +182,7 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
 def test_the_set_up_that_is_shown_is_one_that_the_roles_take() -> None:
     """LIFE-7, LIFE-10: each option's value is one that its setting takes, and each member of the secret is read."""
     page = (ROOT / "docs" / "lifecycle.md").read_text(encoding="utf-8")
-    [printed] = [
-        json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    ]
+    [printed] = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
     given = {_variable(name): str(value) for name, value in printed.items() if name != "size"}
     settings = (TaskSettings, SourcesSettings, ChannelSettings, CredentialSettings, WebhookSecretSettings)
     known = {variable for one in settings for variable in one.variables()}

@@ -21,9 +21,7 @@ def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
 
 def test_every_command_of_the_page_works(shell: OperatorShell) -> None:
     page = (ROOT / "docs" / "retention.md").read_text(encoding="utf-8")
-    commands = [
-        line.partition("#")[0].split()[1:] for line in re.findall(r"^dpp lifecycle .*$", page, re.MULTILINE)
-    ]
+    commands = [line.partition("#")[0].split()[1:] for line in re.findall(r"^dpp lifecycle .*$", page, re.MULTILINE)]
     assert len(commands) == 5
     for words in commands:
         result = shell.run(*words)

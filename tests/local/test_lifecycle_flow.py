@@ -16,15 +16,7 @@ from dpp.lifecycle.flow.model import Source
 from dpp.lifecycle.flow.ports import OutsideReply, Role
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
-from tests.lifecycle.environment import (
-    ASKS,
-    AT_WORK,
-    FAILED,
-    NOON,
-    SUCCEEDED,
-    Environment,
-    open_environment,
-)
+from tests.lifecycle.environment import ASKS, AT_WORK, FAILED, NOON, SUCCEEDED, Environment, open_environment
 from tests.local.shell import OperatorShell, named_rows
 from tests.support.api import lambda_context
 from tests.support.world import World
@@ -62,9 +54,7 @@ def record_heartbeat(world: World, *roles: Role, seconds_ago: float = 0) -> None
 class TestEvents:
     """events list, events show (LIFE-1, LIFE-6)."""
 
-    def test_a_list_has_the_newest_first_with_the_task_of_each(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_a_list_has_the_newest_first_with_the_task_of_each(self, shell: OperatorShell, env: Environment) -> None:
         assert shell.out("lifecycle", "events", "list") == "no events found\n"
         assert shell.data("lifecycle", "events", "list") == []
         task_id = env.started("older", ticks=3)
@@ -72,11 +62,7 @@ class TestEvents:
         env.emit("newer")
         newer, older = shell.data("lifecycle", "events", "list")
         assert (newer["event_id"], newer["status"], newer["task_id"]) == ("github-newer", "PENDING", None)
-        assert (older["event_id"], older["status"], older["task_id"]) == (
-            "github-older",
-            "COMPLETED",
-            task_id,
-        )
+        assert (older["event_id"], older["status"], older["task_id"]) == ("github-older", "COMPLETED", task_id)
         assert older["subject"]["title"] == "older"
         lines = shell.out("lifecycle", "events", "list").splitlines()
         assert f"POLL  COMPLETED  MENTIONED  {task_id}  github-older  a/repo: older" in lines[2]
@@ -106,9 +92,7 @@ class TestEvents:
         assert (printed["status"], printed["reason"]) == ("FAILED", "PACK_FAILED: as planned")
         assert (printed["task"]["task_id"], printed["subject"]["body"]) == (task_id, "x")
 
-    def test_an_unknown_event_differs_from_one_that_is_deleted(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_an_unknown_event_differs_from_one_that_is_deleted(self, shell: OperatorShell, env: Environment) -> None:
         """LIFE-6: the reason why it is not accepted again."""
         assert (
             shell.refused("lifecycle", "events", "show", "github:a/b")
@@ -121,9 +105,7 @@ class TestEvents:
             " its id is still remembered so that it is not accepted again"
         )
 
-    def test_nothing_that_somebody_wrote_moves_the_cursor(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_nothing_that_somebody_wrote_moves_the_cursor(self, shell: OperatorShell, env: Environment) -> None:
         event_id = env.emit("odd", place=ODD, actor=ODD, body=f"{ODD}\nsecond", url=f"https://e/{ODD}")
         env.dispatch()
         [task] = shell.data("lifecycle", "tasks", "list")
@@ -143,9 +125,7 @@ class TestEvents:
         assert "\x1b" not in shell.refused("lifecycle", "events", "show", ODD)
         assert "\x1b" not in shell.refused("lifecycle", "tasks", "show", ODD)
 
-    def test_a_row_that_this_version_can_not_read_hides_no_other(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_a_row_that_this_version_can_not_read_hides_no_other(self, shell: OperatorShell, env: Environment) -> None:
         """As king and general leave it: a later version's, say."""
         env.emit("later", of_a_later_version="x")
         env.emit("ours")
@@ -183,9 +163,7 @@ class TestTasks:
         cut = shell.run("lifecycle", "tasks", "list", "--limit", "2")
         assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
-    def test_those_that_wait_for_a_person_come_the_longest_first(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_those_that_wait_for_a_person_come_the_longest_first(self, shell: OperatorShell, env: Environment) -> None:
         """LIFE-10: and one whose question is not delivered says so."""
         assert shell.out("lifecycle", "tasks", "list", "--waiting") == "no tasks found\n"
         first = asked(env, "first")
@@ -208,9 +186,7 @@ class TestTasks:
             "lifecycle", "tasks", "list", "--waiting", "--status", "COMPLETED"
         )
 
-    def test_a_task_is_shown_with_all_that_belongs_to_it(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_a_task_is_shown_with_all_that_belongs_to_it(self, shell: OperatorShell, env: Environment) -> None:
         task_id = asked(env)
         shown = shell.run("lifecycle", "tasks", "show", task_id)
         assert shown.stderr == f"to answer it: `dpp lifecycle answer {task_id} TEXT`\n"
@@ -277,16 +253,11 @@ class TestTasks:
 class TestAnswer:
     """answer (LIFE-10)."""
 
-    def test_an_answer_goes_to_the_next_attempt(
-        self, shell: OperatorShell, env: Environment, world: World
-    ) -> None:
+    def test_an_answer_goes_to_the_next_attempt(self, shell: OperatorShell, env: Environment, world: World) -> None:
         task_id = asked(env)
         record_heartbeat(world, Role.GENERAL)
         done = shell.run("lifecycle", "answer", task_id, " take the second one ")
-        assert (done.exit_code, done.stdout) == (
-            0,
-            f"task {task_id} is answered; attempt 2 gets the answer\n",
-        )
+        assert (done.exit_code, done.stdout) == (0, f"task {task_id} is answered; attempt 2 gets the answer\n")
         assert done.stderr == "the general (runner) continues the task within a minute\n"
         assert env.task(task_id).answer == "take the second one"
         shown = shell.out("lifecycle", "tasks", "show", task_id)
@@ -300,9 +271,7 @@ class TestAnswer:
         late = shell.refused("lifecycle", "answer", task_id, "late")
         assert late == f"task {task_id} has no open question; its status is COMPLETED, SUCCEEDED"
 
-    def test_it_says_where_no_general_goes_on(
-        self, shell: OperatorShell, env: Environment, world: World
-    ) -> None:
+    def test_it_says_where_no_general_goes_on(self, shell: OperatorShell, env: Environment, world: World) -> None:
         task_id = asked(env)
         printed = shell.run("lifecycle", "answer", task_id, "yes", "--json")
         assert '"answer": "yes"' in printed.stdout
@@ -329,9 +298,7 @@ class TestAnswer:
             shell.run("lifecycle", "answer", task_id, "yes")
         assert woken == [("GENERAL", "dpp-x-lifecycle_general")]
 
-    def test_what_is_no_answer_is_refused_and_the_task_waits_on(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_what_is_no_answer_is_refused_and_the_task_waits_on(self, shell: OperatorShell, env: Environment) -> None:
         task_id = asked(env)
         assert shell.refused("lifecycle", "answer", task_id, " ") == "the answer must not be empty"
         long = "x" * (MAX_ANSWER + 1)
@@ -343,11 +310,7 @@ class TestAnswer:
         assert shell.run("lifecycle", "answer", task_id, long[:-1]).exit_code == 0
 
     def test_a_deployment_takes_it_and_its_log_has_no_word_of_it(
-        self,
-        env: Environment,
-        world: World,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, env: Environment, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """RUN-31: the function that runs an operator's commands logs their words, but not what people say."""
         caplog.set_level(logging.INFO)
@@ -427,11 +390,7 @@ class TestStatus:
             "slack: channel_not_found",
             None,
         )
-        assert (second["kind"], second["task_id"], second["behind"]) == (
-            "TASK_RESULT",
-            task_id,
-            first["message_id"],
-        )
+        assert (second["kind"], second["task_id"], second["behind"]) == ("TASK_RESULT", task_id, first["message_id"])
         table = shell.out("lifecycle", "messages").splitlines()
         assert "PENDING, due for 2 h" in table[1]
         assert f"behind {first['message_id']}" in table[2]
@@ -449,9 +408,7 @@ class TestStatus:
         ]
         assert "  SENT 20" in shell.out("lifecycle", "messages", "--sent", "--limit", "2")
 
-    def test_a_source_says_what_fails_and_until_when_it_is_left_alone(
-        self, shell: OperatorShell, world: World
-    ) -> None:
+    def test_a_source_says_what_fails_and_until_when_it_is_left_alone(self, shell: OperatorShell, world: World) -> None:
         """LIFE-7."""
         assert shell.out("lifecycle", "sources").startswith("no source was ever polled")
         now = world.now()

@@ -78,9 +78,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     server = LocalStackServer.start(state_dir, free_port())
     endpoint = endpoint_url(server.port)
     keys = client_environment(endpoint)
-    session = boto3.Session(
-        keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=keys["AWS_REGION"]
-    )
+    session = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=keys["AWS_REGION"])
     try:
         yield Cloud(state_dir, session, endpoint)
     finally:
@@ -116,9 +114,7 @@ def work(cloud: Cloud, tmp_path: Path) -> Work:
 
     def queue(**attributes: Any) -> tuple[str, str]:
         url = sqs.create_queue(QueueName=f"q-{uuid4().hex[:8]}", Attributes=attributes)["QueueUrl"]
-        return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"][
-            "QueueArn"
-        ]
+        return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
     dead_letters_url, dead_letters_arn = queue()
     redrive = json.dumps({"deadLetterTargetArn": dead_letters_arn, "maxReceiveCount": 3})

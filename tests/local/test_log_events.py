@@ -36,10 +36,7 @@ def test_the_writer_of_the_first_event_of_a_day_splits_too(tmp_path: Path) -> No
 
 def test_days_on_which_nothing_ran_have_no_log(tmp_path: Path) -> None:
     put_events(tmp_path, NOW - 5 * DAY, NOW)
-    assert sorted(path.name for path in tmp_path.glob("events*.log")) == [
-        "events-20261123.log",
-        "events.log",
-    ]
+    assert sorted(path.name for path in tmp_path.glob("events*.log")) == ["events-20261123.log", "events.log"]
 
 
 @pytest.mark.parametrize(
@@ -48,12 +45,7 @@ def test_days_on_which_nothing_ran_have_no_log(tmp_path: Path) -> None:
         ("Europe/Berlin", "2026-10-25T22:59:59", "2026-10-25T23:00:00", "20261025"),  # of 25 hours
         ("Europe/Berlin", "2026-03-29T21:59:59", "2026-03-29T22:00:00", "20260329"),  # of 23 hours
         ("Africa/Cairo", "2026-04-23T21:59:59", "2026-04-23T22:00:00", "20260423"),  # 00:00 is left out
-        (
-            "Pacific/Apia",
-            "2011-12-30T09:59:59",
-            "2011-12-30T10:00:00",
-            "20111229",
-        ),  # the 30th is left out
+        ("Pacific/Apia", "2011-12-30T09:59:59", "2011-12-30T10:00:00", "20111229"),  # the 30th is left out
     ],
 )
 def test_a_day_is_what_the_zone_says(tmp_path: Path, zone: str, before: str, after: str, day: str) -> None:

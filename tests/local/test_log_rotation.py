@@ -63,9 +63,7 @@ def old(path: Path) -> Path:
 
 
 class TestSize:
-    def test_a_log_is_rotated_when_it_is_larger_than_it_may_be_and_no_sooner(
-        self, tmp_path: Path, way: str
-    ) -> None:
+    def test_a_log_is_rotated_when_it_is_larger_than_it_may_be_and_no_sooner(self, tmp_path: Path, way: str) -> None:
         log = tmp_path / "postgres.log"
         log.write_bytes(b"x" * (RULES.max_bytes - 1) + b"\n")
         assert tidy(tmp_path, RULES, NOW).rotated == []
@@ -95,9 +93,7 @@ class TestSize:
     def test_a_writer_that_holds_the_log_open_loses_no_line(self, tmp_path: Path, way: str) -> None:
         log = tmp_path / "valkey.log"
         program = (
-            "import os, sys\n"
-            "for number in range(60_000):\n"
-            "    os.write(1, b'%07d ' % number + b'x' * 90 + b'\\n')\n"
+            "import os, sys\nfor number in range(60_000):\n    os.write(1, b'%07d ' % number + b'x' * 90 + b'\\n')\n"
         )
         kept, rotations = list[int](), 0
         with log.open("ab") as output:
@@ -133,9 +129,7 @@ class TestSize:
     def test_the_end_is_read_without_the_rest(self, tmp_path: Path) -> None:
         log = tmp_path / "a.log"
         written(log, range(3_000))
-        assert [int(line.split()[0]) for line in log_files.last_lines(log, 1_500)] == list(
-            range(1_500, 3_000)
-        )
+        assert [int(line.split()[0]) for line in log_files.last_lines(log, 1_500)] == list(range(1_500, 3_000))
         assert log_files.last_lines(log, 0) == []
         log.write_bytes(b"\0" * 300_000 + b"one\ntwo\n")
         assert log_files.last_lines(log, 20) == ["one", "two"]
@@ -258,9 +252,7 @@ class TestFaults:
     ) -> None:
         for name in (rotation.LOCK_NAME, events.LOCK_NAME):
             (tmp_path / name).mkdir()
-        assert tidy(tmp_path, RULES, NOW).warnings == [
-            f"can't look after the logs in {tmp_path}: Is a directory"
-        ]
+        assert tidy(tmp_path, RULES, NOW).warnings == [f"can't look after the logs in {tmp_path}: Is a directory"]
         events.emit(tmp_path, "deployed", now=NOW, zone_of=SEOUL)
         assert "events.log: Is a directory" in capsys.readouterr().err
 

@@ -138,11 +138,7 @@ def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
     assert run.id in shown
     assert "REFUNDED, charged 0.0000 USD" in shown
     (printed,) = json.loads(shell.dpp("dispute", "list", "--json"))
-    assert (printed["run_id"], printed["receipt"]["kind"], printed["is_reserved"]) == (
-        run.id,
-        "REFUNDED",
-        False,
-    )
+    assert (printed["run_id"], printed["receipt"]["kind"], printed["is_reserved"]) == (run.id, "REFUNDED", False)
 
     assert "decimal string" in shell.refused("dispute", "settle", run.id, "1e3")
     assert "not more" in shell.refused("dispute", "settle", run.id, "99.0000")
@@ -173,9 +169,7 @@ def test_a_host_without_its_secret_is_half_a_deployment_too(
     assert missing in shell.refused("ledger", "check")
 
 
-def test_keys_are_listed_without_a_secret_and_a_revoked_one_is_refused_at_once(
-    shell: Shell, api: ApiClient
-) -> None:
+def test_keys_are_listed_without_a_secret_and_a_revoked_one_is_refused_at_once(shell: Shell, api: ApiClient) -> None:
     """RUN-2: the next request with it answers 401; the tenant's other key goes on working."""
     shell.dpp("tenant", "create", "acme-3")
     kept = shell.dpp("key", "create", "acme-3", "--label", "[new] key").strip()

@@ -93,10 +93,7 @@ def test_operators_tickets_and_the_stop_are_at_hand_and_who_asks_must_be_said(
     assert json.loads(invoke("tickets", "reap", "--as", "kim", "--json")["stdout"])["decision"] == "NONE"
     assert "SET, by kim" in invoke("ops", "stop", "--reason", "a fire", "--as", "kim")["stdout"]
     refused = invoke("tickets", "reap", "--as", "kim")
-    assert (refused["exit_code"], refused["stderr"]) == (
-        1,
-        "error: The emergency stop is set (by kim: a fire).\n",
-    )
+    assert (refused["exit_code"], refused["stderr"]) == (1, "error: The emergency stop is set (by kim: a fire).\n")
     assert "rejects the value" in invoke("ops", "stop", "--reason", "a\0b", "--as", "kim")["stderr"]
 
     token = invoke("operator", "add", "kim")["stdout"].strip()
@@ -121,9 +118,7 @@ def test_a_dead_letter_is_dropped_with_yes_and_left_where_nobody_can_be_asked(
     world.sqs.send_message(QueueUrl=dead_letters, MessageBody=message_of(run).model_dump_json())
     asked = invoke("dlq", "drop", run.id)
     assert asked["exit_code"] == 1
-    assert asked["stderr"].endswith(
-        "error: the command asks for confirmation, which is impossible here: add --yes\n"
-    )
+    assert asked["stderr"].endswith("error: the command asks for confirmation, which is impossible here: add --yes\n")
     assert [one["run_id"] for one in json.loads(invoke("dlq", "list", "--json")["stdout"])] == [run.id]
     assert "refunded in full" in invoke("dlq", "drop", run.id, "--yes")["stdout"]
     assert invoke("dlq", "list", "--json")["stdout"] == "[]\n"
@@ -134,9 +129,7 @@ def test_a_dead_letter_is_dropped_with_yes_and_left_where_nobody_can_be_asked(
 def test_what_belongs_to_a_machine_is_refused(invoke: Invoke, word: str) -> None:
     answer = invoke(word, "up")
     assert answer["exit_code"] == 2
-    assert (
-        f"`{word}` does not run on a deployment; available commands: tenant, key, ledger" in answer["stderr"]
-    )
+    assert f"`{word}` does not run on a deployment; available commands: tenant, key, ledger" in answer["stderr"]
 
 
 @pytest.mark.parametrize(
@@ -191,9 +184,7 @@ def test_a_reply_that_lambda_would_refuse_is_cut_and_says_so() -> None:
     assert reply(3, "a", "b") == {"exit_code": 3, "stdout": "a", "stderr": "b"}
 
 
-def test_half_an_environment_fails_before_any_command(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_half_an_environment_fails_before_any_command(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DPP_RUN_DEAD_LETTER_QUEUE_URL")
     with pytest.raises(ConfigurationError, match="DPP_RUN_DEAD_LETTER_QUEUE_URL"):
         invoke("tenant", "create", "acme")
@@ -231,10 +222,7 @@ def test_a_command_with_a_stage_is_run_there_and_ends_as_it_ended_there(
     """Words, both streams and the exit code come through; options after the command are the function's."""
     there = _stand_in(monkeypatch)
     dpp = CliRunner()
-    assert (
-        dpp.invoke(app, ["--stage", "prod", "tenant", "create", "acme", "--name", "A B"]).stdout
-        == "tenant acme\n"
-    )
+    assert dpp.invoke(app, ["--stage", "prod", "tenant", "create", "acme", "--name", "A B"]).stdout == "tenant acme\n"
     name, event = there.asked[0]
     assert name == "dpp-prod-operate"
     assert event["words"] == ["tenant", "create", "acme", "--name", "A B"]
@@ -267,10 +255,7 @@ def _refusal(code: str) -> ClientError:
         (NoCredentialsError(), "can't reach AWS: Unable to locate credentials. Set AWS_PROFILE"),
         (EndpointConnectionError(endpoint_url="https://x"), "can't reach AWS: Could not connect"),
         (ReadTimeoutError(endpoint_url="https://x"), "may have been executed: check before you repeat it"),
-        (
-            {"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out"},
-            "Sandbox.Timedout: Task timed out",
-        ),
+        ({"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out"}, "Sandbox.Timedout: Task timed out"),
     ],
     ids=str,
 )

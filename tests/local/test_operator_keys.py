@@ -30,11 +30,7 @@ def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell,
     assert str(UUID(key_id)) in shown
     assert "[red] laptop" in shown
     [printed] = shell.data("operator", "list")
-    assert (printed["operator_id"], printed["status"], printed["label"]) == (
-        "kim@ops",
-        "ACTIVE",
-        "[red] laptop",
-    )
+    assert (printed["operator_id"], printed["status"], printed["label"]) == ("kim@ops", "ACTIVE", "[red] laptop")
     assert printed["last_used_at"] is not None
     assert secret not in shown + str(printed)
 

@@ -64,9 +64,7 @@ def test_a_change_without_reason_or_name_is_refused(
     assert shell.data("ops", "stops") == []
 
 
-def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(
-    shell: OperatorShell, world: World
-) -> None:
+def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(shell: OperatorShell, world: World) -> None:
     fresh = shell.out("ops", "status")
     assert "enabled (no ticket ever disabled a pack)" in fresh
     assert "none yet" in fresh
@@ -111,9 +109,7 @@ def test_receipts_are_reported_step_by_step(shell: OperatorShell, world: World) 
     assert "0 of 0 stale ended" in completed
 
 
-def test_a_step_that_failed_says_what(
-    shell: OperatorShell, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_that_failed_says_what(shell: OperatorShell, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise LookupError
 

@@ -48,12 +48,7 @@ def test_whatever_the_operators_function_needs_is_found_on_the_local_stack() -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("DPP_TIME_ZONE", "UTC"),
-        ("DPP_TICKET_REAPER_MAX_CLEAN", "1"),
-        ("DATABASE_PORT", "5433"),
-        ("DATABASE_URL", ""),
-    ],
+    [("DPP_TIME_ZONE", "UTC"), ("DPP_TICKET_REAPER_MAX_CLEAN", "1"), ("DATABASE_PORT", "5433"), ("DATABASE_URL", "")],
 )
 def test_a_variable_that_has_a_default_names_no_deployment(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
@@ -77,10 +72,7 @@ def reach_without(monkeypatch: pytest.MonkeyPatch, name: str) -> _Wanted:
             "the environment is incomplete: DATABASE_URL set; missing: DPP_RUN_QUEUE_URL",
         ),
         ({"DPP_RUN_QUEUE_URL": "https://there"}, "DPP_RUN_QUEUE_URL set; missing: DATABASE_URL or"),
-        (
-            {"DATABASE_SECRET_ARN": "arn:aws:x"},
-            "DATABASE_SECRET_ARN set; missing: DPP_RUN_QUEUE_URL, DATABASE",
-        ),
+        ({"DATABASE_SECRET_ARN": "arn:aws:x"}, "DATABASE_SECRET_ARN set; missing: DPP_RUN_QUEUE_URL, DATABASE"),
     ],
 )
 def test_some_of_what_tells_a_deployment_is_half_of_one(
@@ -92,9 +84,7 @@ def test_some_of_what_tells_a_deployment_is_half_of_one(
         reach(_Wanted)
 
 
-def test_a_deployment_that_is_named_whole_is_read_with_its_optional_variables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_deployment_that_is_named_whole_is_read_with_its_optional_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://there/dpp")
     monkeypatch.setenv("DPP_RUN_QUEUE_URL", "https://there")
     assert reach(_Wanted).settings.time_zone == "Asia/Seoul"
@@ -124,11 +114,6 @@ def test_the_local_stack_has_the_queues_of_events() -> None:
 
 
 def test_what_tells_a_deployment_is_what_has_no_default() -> None:
-    assert _Wanted.identifying() == (
-        "DATABASE_HOST",
-        "DATABASE_SECRET_ARN",
-        "DATABASE_URL",
-        "DPP_RUN_QUEUE_URL",
-    )
+    assert _Wanted.identifying() == ("DATABASE_HOST", "DATABASE_SECRET_ARN", "DATABASE_URL", "DPP_RUN_QUEUE_URL")
     assert ReportsSettings.identifying() == ("DPP_REPORTS_BUCKET",)
     assert ReaperSettings.identifying() == ()

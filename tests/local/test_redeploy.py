@@ -30,13 +30,7 @@ from dpp_cli.deploy.cdk import build_layers, cdk
 from dpp_cli.deploy.toolchain import ToolError
 from dpp_cli.layers.packages import machine_architecture
 from dpp_cli.local.deploy import bootstrap
-from dpp_cli.local.localstack import (
-    REGION,
-    LocalStackServer,
-    client_environment,
-    endpoint_url,
-    function_log_dir,
-)
+from dpp_cli.local.localstack import REGION, LocalStackServer, client_environment, endpoint_url, function_log_dir
 from dpp_cli.local.processes import marked
 from dpp_cli.local.servers import PostgresServer, ValkeyServer, free_port
 from dpp_cli.local.state import StateStore
@@ -70,20 +64,13 @@ class Release:
     def client(self, service: Any) -> Any:
         """A boto3 client of this LocalStack."""
         session = boto3.Session(
-            self.environment["AWS_ACCESS_KEY_ID"],
-            self.environment["AWS_SECRET_ACCESS_KEY"],
-            region_name=REGION,
+            self.environment["AWS_ACCESS_KEY_ID"], self.environment["AWS_SECRET_ACCESS_KEY"], region_name=REGION
         )
         return session.client(service, endpoint_url=self.environment["AWS_ENDPOINT_URL"])
 
     def run(self, *words: str) -> str:
         """`cdk` on the checkout's app; what it said. Raises ToolError."""
-        where = [
-            "--app",
-            f"{sys.executable} -P {APP} {self.folder}",
-            "--output",
-            str(self.folder / "cdk.out"),
-        ]
+        where = ["--app", f"{sys.executable} -P {APP} {self.folder}", "--output", str(self.folder / "cdk.out")]
         return cdk([*words, STACK, *where], self.environment, self.folder / "cdk.log")
 
     def deploy(self) -> str:
@@ -128,10 +115,7 @@ class Release:
         text = REVISION.format(revision=revision, before=before, sql=sql)
         paths = [
             folder / "versions" / f"{revision}.py"
-            for folder in (
-                self.folder / "migrations",
-                self.folder / "layers" / "migrations" / "python" / "migrations",
-            )
+            for folder in (self.folder / "migrations", self.folder / "layers" / "migrations" / "python" / "migrations")
         ]
         for path in paths:
             path.write_text(text)
@@ -248,9 +232,7 @@ def test_a_new_migration_runs_with_the_deployment(release: Release, head: str) -
     assert release.schema() == ("added", before | {"added_by_a_release"})
 
 
-def test_a_failing_migration_changes_neither_the_schema_nor_a_function_behind_it(
-    release: Release, head: str
-) -> None:
+def test_a_failing_migration_changes_neither_the_schema_nor_a_function_behind_it(release: Release, head: str) -> None:
     """Not the schema, of which the first statement would have gone well, and not the function that waits for it."""
     schema, answer = release.schema(), release.asked()
     release.answers("too early", instead_of=answer)
@@ -261,9 +243,7 @@ def test_a_failing_migration_changes_neither_the_schema_nor_a_function_behind_it
     assert (release.schema(), release.asked()) == (schema, answer)
 
 
-def test_the_release_before_is_deployed_again_and_works_on_the_schema_of_the_later_one(
-    release: Release,
-) -> None:
+def test_the_release_before_is_deployed_again_and_works_on_the_schema_of_the_later_one(release: Release) -> None:
     """As docs/deploy.md takes a release back: by its checkout, whose migrations find that they know too little."""
     schema = release.schema()
     assert (schema[0], release.asked()) == ("added", "changed")
@@ -271,9 +251,7 @@ def test_the_release_before_is_deployed_again_and_works_on_the_schema_of_the_lat
     release.deploy()
     assert "a later release has migrated this database" in release.migrate_log.read_text()
     assert (release.schema(), release.asked()) == (schema, "ok")
-    assert (
-        release.refused(release.key()) == "NOT_FOUND"
-    )  # not AUTH_INVALID: it found the key, and looked for the run
+    assert release.refused(release.key()) == "NOT_FOUND"  # not AUTH_INVALID: it found the key, and looked for the run
 
 
 def test_destroy_leaves_nothing_but_the_rows(release: Release) -> None:

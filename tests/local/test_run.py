@@ -50,11 +50,7 @@ def test_a_receipt_as_json_is_the_api_s_with_the_key(typed: Typed) -> None:
     """RUN-2, RUN-4: typed again with the same key it is the same run, and says so."""
     first = typed(*SUBMIT, "--key", "order-0001", "--timebox", "20", "--min-reliability", "0.5", "--json")
     receipt = first.document
-    assert receipt["reservation"] == {
-        "max_cost_usd": "0.2500",
-        "timebox_sec": 20,
-        "min_reliability_score": 0.5,
-    }
+    assert receipt["reservation"] == {"max_cost_usd": "0.2500", "timebox_sec": 20, "min_reliability_score": 0.5}
     assert (receipt["idempotency_key"], receipt["replayed"]) == ("order-0001", False)
     again = typed(*SUBMIT, "--key", "order-0001", "--timebox", "20", "--min-reliability", "0.5", "--json")
     assert again.document == receipt | {"replayed": True}
@@ -107,9 +103,7 @@ def test_a_failed_run_is_exit_code_3_and_get_is_not(typed: Typed, gateway: Gatew
     assert typed("run", "get", run_id).exit_code == 0
 
 
-def test_a_wait_that_takes_too_long_is_exit_code_4_and_says_how_to_go_on(
-    typed: Typed, gateway: Gateway
-) -> None:
+def test_a_wait_that_takes_too_long_is_exit_code_4_and_says_how_to_go_on(typed: Typed, gateway: Gateway) -> None:
     gateway.works = False
     run_id = typed(*SUBMIT).out.strip()
     ended = typed("run", "wait", run_id, "--timeout", "0")
@@ -203,20 +197,7 @@ def test_inputs_come_from_files_stdin_and_words(
         "context": "두 달치 월세 = 이사 비용\n",
     }
     piped = subprocess.run(
-        [
-            DPP,
-            "run",
-            "submit",
-            "url",
-            "--max-cost",
-            "0.05",
-            "-i",
-            "-",
-            "-i",
-            "max_urls:=1",
-            "-i",
-            "allow_http:=true",
-        ],
+        [DPP, "run", "submit", "url", "--max-cost", "0.05", "-i", "-", "-i", "max_urls:=1", "-i", "allow_http:=true"],
         input=b'{"urls": ["https://example.com/"]}',
         capture_output=True,
         check=False,
@@ -241,9 +222,7 @@ def test_the_key_may_stand_in_a_file_and_what_comes_next_names_it(
     ended = typed(*SUBMIT, "--api", url, "--key-file", str(tmp_path / "my key"))
     assert ended.exit_code == 0
     assert f"`dpp run wait {ended.out.strip()} --api {url} --key-file '{tmp_path}/my key'` waits" in ended.err
-    assert (
-        "no local one: the local stack isn't up" in typed(*SUBMIT, "--key-file", str(tmp_path / "my key")).err
-    )
+    assert "no local one: the local stack isn't up" in typed(*SUBMIT, "--key-file", str(tmp_path / "my key")).err
 
 
 def test_the_local_stack_is_found_where_nobody_names_an_api(
@@ -275,8 +254,7 @@ def test_ctrl_c_while_it_submits_says_with_which_key_it_is_the_same_run(
     ended = typed(*SUBMIT, "--key", "order-0003")
     assert (ended.exit_code, ended.out) == (130, "")
     assert (
-        "The run may have been accepted. Repeat it with --key order-0003; it will not create a second run."
-        in ended.err
+        "The run may have been accepted. Repeat it with --key order-0003; it will not create a second run." in ended.err
     )
 
 
@@ -289,9 +267,7 @@ def test_every_command_of_runs_that_is_shown_works(gateway: Gateway, tmp_path: P
     assert blocks
     for block in blocks:
         script = re.sub(r"\bdpp run\b", f"{DPP} run", block)
-        ended = subprocess.run(
-            ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        ended = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, (block, ended)
 
 
@@ -309,11 +285,5 @@ def test_the_exit_codes_are_documented() -> None:
     """docs/cli.md names each, and no other."""
     page_text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     printed = re.findall(r"^\| ([0-9]+) \| ", page_text, re.MULTILINE)
-    ours = (
-        commands.FAILED,
-        commands.TIMED_OUT,
-        commands.UNAVAILABLE,
-        commands.MISMATCH,
-        commands.INTERRUPTED,
-    )
+    ours = (commands.FAILED, commands.TIMED_OUT, commands.UNAVAILABLE, commands.MISMATCH, commands.INTERRUPTED)
     assert printed == [str(code) for code in (0, 1, 2, *ours)]

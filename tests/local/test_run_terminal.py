@@ -91,11 +91,7 @@ def test_a_terminal_sees_a_line_while_it_waits_and_stdout_the_data_alone(
 
 
 def _completed(*words: str) -> list[str]:
-    environ = {
-        "_DPP_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(words),
-        "COMP_CWORD": str(len(words) - 1),
-    }
+    environ = {"_DPP_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     ended = subprocess.run([DPP], env=os.environ | environ, capture_output=True, text=True, check=False)
     return ended.stdout.split()
 
@@ -111,11 +107,7 @@ def test_a_shell_completes_packs_commands_and_options() -> None:
 
 def test_completion_is_installed_for_a_shell(tmp_path: Path) -> None:
     """`dpp --install-completion`, in a home of its own."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1",
-    }
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     ended = subprocess.run(
         [DPP, "--install-completion", "bash"], env=environ, capture_output=True, text=True, check=False
     )

@@ -157,9 +157,7 @@ def is_gone(pid: int) -> bool:
     return ProcessIdentity.of(pid) is None
 
 
-def test_stopping_ends_an_invocation_under_way_and_starts_nothing_new(
-    workbench: Workbench, tmp_path: Path
-) -> None:
+def test_stopping_ends_an_invocation_under_way_and_starts_nothing_new(workbench: Workbench, tmp_path: Path) -> None:
     sandbox = workbench.sandbox(DEAF, timeout_seconds=60)
     sandbox.start()
     pids = tmp_path / "pids"

@@ -21,14 +21,10 @@ def listening_addresses(port: int) -> set[str]:
     """Local addresses that accept connections on `port`, as the kernel tells (hex, little-endian)."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     lines += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
-    return {
-        line[1].split(":")[0] for line in lines if int(line[1].split(":")[1], 16) == port and line[3] == "0A"
-    }
+    return {line[1].split(":")[0] for line in lines if int(line[1].split(":")[1], 16) == port and line[3] == "0A"}
 
 
-def test_postgres_keeps_rows_over_a_restart_listens_on_loopback_only_and_leaves_nothing(
-    tmp_path: Path,
-) -> None:
+def test_postgres_keeps_rows_over_a_restart_listens_on_loopback_only_and_leaves_nothing(tmp_path: Path) -> None:
     server = PostgresServer.start(tmp_path / "data")
     try:
         with psycopg.connect(server.url(), autocommit=True) as connection:
@@ -46,9 +42,7 @@ def test_postgres_keeps_rows_over_a_restart_listens_on_loopback_only_and_leaves_
         again.stop()
 
 
-def test_postgres_starts_after_a_hard_kill_though_its_pid_belongs_to_somebody_else_now(
-    tmp_path: Path,
-) -> None:
+def test_postgres_starts_after_a_hard_kill_though_its_pid_belongs_to_somebody_else_now(tmp_path: Path) -> None:
     server = PostgresServer.start(tmp_path / "data")
     os.kill(server.pid, signal.SIGKILL)
     server.stop()
@@ -106,11 +100,7 @@ def test_a_marked_process_that_runs_the_command_is_no_stray(tmp_path: Path) -> N
     )
     script = f"{sys.executable} -c {shlex.quote(look)}; true"  # `; true` keeps the shell as the parent
     done = subprocess.run(
-        ["sh", "-c", script],
-        env={**os.environ, MARK: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
+        ["sh", "-c", script], env={**os.environ, MARK: str(tmp_path)}, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "0"
 

@@ -56,10 +56,7 @@ def test_a_ticket_is_filed_once_for_its_id(shell: OperatorShell) -> None:
     other = (*words[:-1], "amount_usd=26", "--reason", "for May", "--id", AN_ID)
     assert "stands for another request" in shell.refused(*other)
     printed = shell.data("tickets", "show", AN_ID)
-    assert (printed["params"], printed["reason"]) == (
-        {"tenant_id": "acme", "amount_usd": "25.0000"},
-        "for May",
-    )
+    assert (printed["params"], printed["reason"]) == ({"tenant_id": "acme", "amount_usd": "25.0000"}, "for May")
     assert (printed["requested_by"], printed["current_status"], printed["attempts"]) == ("kim", "OPEN", 0)
     assert [(one.get("from_status"), one["to_status"], one["actor"]) for one in printed["transitions"]] == [
         (None, "OPEN", "kim")
@@ -98,10 +95,7 @@ def test_params_are_read_as_their_type_has_them(
         (("BUDGET_CREDIT",), "--param tenant_id: Field required; --param amount_usd: Field required"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=0"), "must be more than nothing"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=1e3"), "decimal string"),
-        (
-            ("BUDGET_CREDIT", "--param", "tenant_id=a b", "--param", "amount_usd=1"),
-            "tenant_id: String should",
-        ),
+        (("BUDGET_CREDIT", "--param", "tenant_id=a b", "--param", "amount_usd=1"), "tenant_id: String should"),
         (("DLQ_REDRIVE", "--param", "limit=many"), "--param limit: Input should be a valid integer"),
         (("DLQ_REDRIVE", "--param", "limit=101"), "--param limit: Input should be less than"),
         (("DLQ_REDRIVE", "--param", "run_ids=x"), "--param run_ids.0: must be a UUID"),
@@ -192,10 +186,7 @@ def test_a_ticket_is_shown_with_its_end_and_history(shell: OperatorShell, world:
 
 
 def test_an_unknown_ticket_and_an_id_that_is_none(shell: OperatorShell) -> None:
-    assert (
-        shell.refused("tickets", "show", AN_ID)
-        == f"ticket {AN_ID} does not exist; `dpp tickets list` shows all"
-    )
+    assert shell.refused("tickets", "show", AN_ID) == f"ticket {AN_ID} does not exist; `dpp tickets list` shows all"
     assert shell.run("tickets", "show", "1").exit_code == 2
 
 
@@ -209,9 +200,7 @@ def test_what_is_stale_is_shown_before_it_is_ended(shell: OperatorShell, world: 
     shown = shell.run("tickets", "stale")
     assert shown.stderr == f"2 of 3 tickets in progress are stale (not processed for {DAY} s)\n"
     assert shown.stdout.index(str(older.request_id)) < shown.stdout.index(str(old.request_id))
-    assert [one["request_id"] for one in shell.data("tickets", "stale", "--limit", "1")] == [
-        str(older.request_id)
-    ]
+    assert [one["request_id"] for one in shell.data("tickets", "stale", "--limit", "1")] == [str(older.request_id)]
     assert len(shell.data("tickets", "stale", "--threshold-seconds", "300")) == 3
     assert shell.run("tickets", "stale", "--threshold-seconds", "299").exit_code == 2
 
@@ -305,15 +294,12 @@ def test_s3_that_is_down_leaves_the_report_in_its_row(
     printed = shell.run("tickets", "reap")
     assert printed.exit_code == 0
     assert (
-        printed.stderr
-        == "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3\n"
+        printed.stderr == "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3\n"
     )
     assert shell.data("tickets", "report")["cleaned_count"] == 1
 
 
-def test_only_a_run_of_the_reaper_asks_for_the_bucket(
-    shell: OperatorShell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_run_of_the_reaper_asks_for_the_bucket(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DPP_REPORTS_BUCKET")
     assert (
         shell.refused("tickets", "reap")

@@ -45,9 +45,7 @@ def archives(world: World, env: Environment) -> S3Archives:
 
 
 @pytest.fixture
-def shell(
-    world: World, queues: Queues, archives: S3Archives, monkeypatch: pytest.MonkeyPatch
-) -> OperatorShell:
+def shell(world: World, queues: Queues, archives: S3Archives, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
     """A shell whose environment names the database, the queues and the archives."""
     monkeypatch.setenv("DPP_WORKSPACE_LOOK_QUEUE_URL", queues.events)
     monkeypatch.setenv("DPP_WORKSPACE_WORK_QUEUE_URL", queues.dead_letters)
@@ -80,11 +78,7 @@ class TestLooking:
         assert shell.out("workspaces", "list") == "no workspaces found\n"
         assert shell.data("workspaces", "list") == []
         runs, waits, new = env.create_in("RUNNING"), lost(env, fleet), env.create("RUNNING")
-        assert [one["workspace_id"] for one in shell.data("workspaces", "list")] == [
-            str(new),
-            str(waits),
-            str(runs),
-        ]
+        assert [one["workspace_id"] for one in shell.data("workspaces", "list")] == [str(new), str(waits), str(runs)]
         table = shell.out("workspaces", "list")
         assert f"{runs}  RUNNING  RUNNING" in table
         assert f"{waits}  ERROR    STANDBY" in table
@@ -103,9 +97,7 @@ class TestLooking:
         cut = shell.run("workspaces", "list", "--limit", "2")
         assert (cut.exit_code, cut.stderr) == (0, "there are more; raise --limit\n")
 
-    def test_a_deleted_one_is_listed_until_nothing_is_left_of_it(
-        self, shell: OperatorShell, env: Environment
-    ) -> None:
+    def test_a_deleted_one_is_listed_until_nothing_is_left_of_it(self, shell: OperatorShell, env: Environment) -> None:
         workspace_id = env.create_in("ARCHIVED")
         env.delete(workspace_id)
         [only] = shell.data("workspaces", "list", "--tenant", TENANT)
@@ -154,9 +146,7 @@ class TestLooking:
 
     def test_what_an_owner_called_it_moves_no_cursor(self, shell: OperatorShell, env: Environment) -> None:
         workspace_id = env.create()
-        env.rows(
-            "BEGIN; SET LOCAL ROLE dpp_workspace_api; UPDATE workspaces SET name = E'\\x1b[2J[red]mine'; COMMIT"
-        )
+        env.rows("BEGIN; SET LOCAL ROLE dpp_workspace_api; UPDATE workspaces SET name = E'\\x1b[2J[red]mine'; COMMIT")
         for words in (("list",), ("show", str(workspace_id))):
             assert "\x1b" not in (printed := shell.out("workspaces", *words))
             assert "[red]mine" in printed
@@ -235,11 +225,7 @@ class TestActing:
         done = shell.run(
             "workspaces", "recover", str(workspace_id), "--way", "empty", "--reason", "x", "--yes", "--json"
         )
-        assert json.loads(done.stdout) == {
-            "workspace_id": str(workspace_id),
-            "way": "EMPTY",
-            "archive_key": None,
-        }
+        assert json.loads(done.stdout) == {"workspace_id": str(workspace_id), "way": "EMPTY", "archive_key": None}
         assert "within half a minute" in done.stderr
         env.drive_to(workspace_id, "STANDBY")
 
@@ -273,13 +259,7 @@ class TestActing:
                 "retry",
             ): "The workspace has no error to recover from. The workspace is STANDBY, and no operation is in progress.",
             (waits, "--way", "keep-volume", "--yes"): "The workspace has no volume with a complete home.",
-            (
-                waits,
-                "--way",
-                "retry",
-                "--archive-key",
-                "x",
-            ): "--archive-key can only be used with --way from-archive",
+            (waits, "--way", "retry", "--archive-key", "x"): "--archive-key can only be used with --way from-archive",
             **{
                 (waits, "--way", "retry", "--as", ours): f"{ours} is reserved for the platform"
                 for ours in (OWNER, CONNECT, TTL, "monitor", "reconciler")
@@ -361,12 +341,7 @@ class TestElsewhere:
         assert "within half a minute" in done.stderr
 
     def test_the_function_operate_has_the_same_commands(
-        self,
-        shell: OperatorShell,
-        world: World,
-        env: Environment,
-        queues: Queues,
-        monkeypatch: pytest.MonkeyPatch,
+        self, shell: OperatorShell, world: World, env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         there = InProcessLambda()
         monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", _answering(there))
@@ -378,17 +353,7 @@ class TestElsewhere:
         assert str(workspace_id) in on_stage.run("workspaces", "list").stdout
         assert on_stage.run("workspaces", "look", str(workspace_id)).exit_code == 0
         assert sent(queues, queues.events) == [Observe(workspace_id)]
-        asking = [
-            "workspaces",
-            "recover",
-            str(workspace_id),
-            "--way",
-            "empty",
-            "--reason",
-            "x",
-            "--as",
-            "kim",
-        ]
+        asking = ["workspaces", "recover", str(workspace_id), "--way", "empty", "--reason", "x", "--as", "kim"]
         answer = there.invoke(FunctionName="", Payload=json.dumps({"words": asking}).encode())
         assert "add --yes" in json.loads(answer["Payload"].read())["stderr"]
 

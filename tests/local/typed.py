@@ -69,9 +69,7 @@ def typed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
             main.run()
         out, err = capfd.readouterr()
         # The handlers of this process log to the same stdout; a function's log is one object a line.
-        kept = [
-            line for line in out.splitlines(keepends=True) if not line.startswith(('{"level"', '{"_aws"'))
-        ]
+        kept = [line for line in out.splitlines(keepends=True) if not line.startswith(('{"level"', '{"_aws"'))]
         code = ended.value.code
         return Ended(code if isinstance(code, int) else 0, "".join(kept), err)
 

@@ -35,12 +35,7 @@ def modern(method: str, params: Mapping[str, Any] | None = None, **members: Any)
         CLIENT_INFO_META_KEY: {"name": "by hand", "version": "1"},
         CLIENT_CAPABILITIES_META_KEY: {},
     }
-    body = {
-        "jsonrpc": "2.0",
-        "id": 7,
-        "method": method,
-        "params": {"_meta": meta, **(params or {})},
-    } | members
+    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"_meta": meta, **(params or {})}} | members
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
     if method == "tools/call" and params and "name" in params:
         headers["Mcp-Name"] = params["name"]
@@ -65,9 +60,7 @@ def post(api: ApiClient, tenant: Tenant | None, posted: Posted, headers: Headers
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
     }
-    return api.call(
-        "POST", "/mcp", tenant, headers={**sent, **posted.headers, **(headers or {})}, body=posted.body
-    )
+    return api.call("POST", "/mcp", tenant, headers={**sent, **posted.headers, **(headers or {})}, body=posted.body)
 
 
 def receipt(answer: Answer) -> dict[str, Any]:

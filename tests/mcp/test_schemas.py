@@ -34,10 +34,7 @@ SPECIFIED: dict[PackType, dict[str, Any]] = {
             "timebox_sec": SECONDS,
             "artifacts": {
                 "type": "object",
-                "properties": {
-                    "include_markdown": {"type": "boolean"},
-                    "include_docx": {"type": "boolean"},
-                },
+                "properties": {"include_markdown": {"type": "boolean"}, "include_docx": {"type": "boolean"}},
             },
         },
     },

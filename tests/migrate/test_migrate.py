@@ -178,10 +178,7 @@ def test_a_failure_that_quotes_a_row_is_reported_without_it(
 
 
 def test_a_rollback_keeps_the_schema_and_succeeds_whichever_code_is_there(
-    cloudformation: CloudFormation,
-    empty_database: str,
-    next_release: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    cloudformation: CloudFormation, empty_database: str, next_release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rollback that fails leaves a stack that nobody can update (UPDATE_ROLLBACK_FAILED)."""
     old_hash = content.content_hash()

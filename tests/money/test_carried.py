@@ -70,12 +70,7 @@ def _books(connection: Connection) -> list[tuple[object, ...]]:
 
 
 _RUNS = st.lists(
-    st.tuples(
-        st.sampled_from(sorted(_KINDS)),
-        st.sampled_from(TENANTS),
-        st.integers(0, 250_000),
-        st.integers(0, 500),
-    ),
+    st.tuples(st.sampled_from(sorted(_KINDS)), st.sampled_from(TENANTS), st.integers(0, 250_000), st.integers(0, 500)),
     max_size=30,
 )
 _CLEANUPS = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 7)), min_size=1, max_size=3)
@@ -96,9 +91,7 @@ def test_no_deletion_changes_the_books(
             assert _books(connection) == before
         oldest = min(days for days, _ in cleanups)
         gone = [run for run in runs if "tombstone" in run[0] and run[3] > oldest]
-        carried = connection.execute(
-            "SELECT tenant_id, charges_usd_micros, runs FROM ledger_carried"
-        ).fetchall()
+        carried = connection.execute("SELECT tenant_id, charges_usd_micros, runs FROM ledger_carried").fetchall()
         assert sorted(carried) == sorted(
             (
                 tenant_id,
@@ -117,9 +110,7 @@ def test_the_charge_of_a_tombstone_that_an_operator_deletes_stays_too(connection
     before = _books(connection)
     connection.execute("DELETE FROM runs")
     assert _books(connection) == before
-    assert connection.execute(
-        "SELECT tenant_id, charges_usd_micros, runs FROM ledger_carried"
-    ).fetchall() == [
+    assert connection.execute("SELECT tenant_id, charges_usd_micros, runs FROM ledger_carried").fetchall() == [
         ("t_one", 70_000, 1),
         ("t_two", 0, 1),
     ]
@@ -152,9 +143,7 @@ def test_a_deletion_that_is_rolled_back_carries_nothing(connection: Connection) 
         ("UPDATE runs SET actual_cost_usd_micros = 0", ROLE, NO_RIGHT),
     ],
 )
-def test_carried_charges_can_not_be_changed(
-    connection: Connection, statement: str, role: str | None, by: str
-) -> None:
+def test_carried_charges_can_not_be_changed(connection: Connection, statement: str, role: str | None, by: str) -> None:
     """D2: also not by the role that may delete tombstones."""
     insert(connection, _row("tombstone", "t_one", 70_000, 500))
     assert deleted(connection, TOMBSTONES, TODAY) == 1

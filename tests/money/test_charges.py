@@ -19,13 +19,7 @@ from tests.support.charges import miscounted
 from tests.support.retention_batches import NO_RIGHT, ROLE, refusal
 
 TENANTS = ("t_one", "t_two")
-_KINDS = {
-    "queued": queued,
-    "claimed": claimed,
-    "completed": completed,
-    "refunded": refunded,
-    "tombstone": tombstone,
-}
+_KINDS = {"queued": queued, "claimed": claimed, "completed": completed, "refunded": refunded, "tombstone": tombstone}
 _CHANGES = {
     "a claim ends": "UPDATE runs SET status = finalize_outcome, money_state = 'SETTLED', finalize_stage = 'COMMITTED',"
     " actual_cost_usd_micros = finalize_charge_usd_micros WHERE finalize_stage = 'CLAIMED' AND run_id = %(run)s",
@@ -84,9 +78,7 @@ def test_charges_equal_the_sum_of_the_rows_after_any_change(
             assert miscounted(connection) == []
 
 
-def test_runs_of_a_tenant_that_end_concurrently_are_all_charged(
-    connection: Connection, database_url: str
-) -> None:
+def test_runs_of_a_tenant_that_end_concurrently_are_all_charged(connection: Connection, database_url: str) -> None:
     """Eight at a time, several in one slot: none is lost, and there is no deadlock."""
     rows = [claimed(tenant_id="t_one") for _ in range(200)]
     for row in rows:
@@ -144,9 +136,7 @@ def test_rows_written_without_the_triggers_can_be_recounted(connection: Connecti
         ("SELECT count_charges_anew()", ROLE, NO_RIGHT),
     ],
 )
-def test_charges_can_not_be_changed(
-    connection: Connection, statement: str, role: str | None, by: str
-) -> None:
+def test_charges_can_not_be_changed(connection: Connection, statement: str, role: str | None, by: str) -> None:
     """D2: no statement can delete or change the sums."""
     insert(connection, _row("completed", "t_one", 70_000))
     assert refusal(connection, statement, role=role) == by

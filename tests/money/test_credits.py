@@ -36,9 +36,7 @@ def tenant(connection: Connection, tenant_id: str) -> str:
     return tenant_id
 
 
-def _give(
-    connection: Connection, ledger: Ledger, tenant: str, amount: int, credit_id: UUID | None = None
-) -> int:
+def _give(connection: Connection, ledger: Ledger, tenant: str, amount: int, credit_id: UUID | None = None) -> int:
     return credit(
         connection,
         ledger,
@@ -120,9 +118,7 @@ def test_a_crash_between_row_and_balance_is_repaired_by_repeating_the_call(
 
 
 @pytest.mark.parametrize("amount", [0, -1, MAX_AMOUNT_USD_MICROS + 1])
-def test_an_amount_out_of_range_leaves_no_row(
-    connection: Connection, ledger: Ledger, tenant: str, amount: int
-) -> None:
+def test_an_amount_out_of_range_leaves_no_row(connection: Connection, ledger: Ledger, tenant: str, amount: int) -> None:
     """D2: 1 … 2^53 - 1."""
     with pytest.raises(ValueError, match="2\\^53"):
         _give(connection, ledger, tenant, amount)
@@ -143,9 +139,7 @@ def test_credits_never_exceed_in_total_what_the_ledger_can_hold(
     assert [_give(connection, ledger, tenant, 10, last) for _ in range(2)] == [full, full]
 
 
-def test_a_credit_inside_an_open_transaction_is_refused(
-    connection: Connection, ledger: Ledger, tenant: str
-) -> None:
+def test_a_credit_inside_an_open_transaction_is_refused(connection: Connection, ledger: Ledger, tenant: str) -> None:
     """D2: the balance would rise by a row that may still be rolled back."""
     with connection.transaction(), pytest.raises(RuntimeError, match="its own transaction"):
         _give(connection, ledger, tenant, 70)
@@ -161,9 +155,7 @@ def test_a_credit_is_committed_before_the_balance_rises_without_autocommit_too(
         assert _rows(connection, tenant) == [70]
 
 
-def test_a_credit_for_an_unknown_tenant_is_refused(
-    connection: Connection, ledger: Ledger, tenant_id: str
-) -> None:
+def test_a_credit_for_an_unknown_tenant_is_refused(connection: Connection, ledger: Ledger, tenant_id: str) -> None:
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
         _give(connection, ledger, tenant_id, 70)
     assert ledger.balance(tenant_id) is None
@@ -220,13 +212,10 @@ def test_every_tenant_is_visited_once_in_order(connection: Connection) -> None:
 def test_each_tenant_is_visited_once_per_tick(connection: Connection, tenants: int) -> None:
     """Wherever the job continues."""
     connection.execute(
-        "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, %s) n",
-        (tenants,),
+        "INSERT INTO tenants (tenant_id, display_name) SELECT 't-' || n, 'x' FROM generate_series(1, %s) n", (tenants,)
     )
     for _ in range(5):
-        assert sorted(tenants_in_turn(connection)) == sorted(
-            f"t-{number}" for number in range(1, tenants + 1)
-        )
+        assert sorted(tenants_in_turn(connection)) == sorted(f"t-{number}" for number in range(1, tenants + 1))
 
 
 def test_a_job_that_runs_out_of_time_leaves_out_other_tenants_each_tick(connection: Connection) -> None:
@@ -254,10 +243,7 @@ def test_the_identity_holds_through_the_life_of_runs(world: World) -> None:
         assert leased is not None
         paid = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT")
         free = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
-        claims = (
-            (leased, Guard(Status.PROCESSING, "lease"), paid),
-            (refunded, Guard(Status.QUEUED, None), free),
-        )
+        claims = ((leased, Guard(Status.PROCESSING, "lease"), paid), (refunded, Guard(Status.QUEUED, None), free))
         for run, guard, intent in claims:
             claimed = store.claim(connection, run, guard, intent, finalize_token="f")
             assert claimed is not None

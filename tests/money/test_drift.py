@@ -176,14 +176,7 @@ def _write_by_hand(world: World, tenant: Tenant) -> int:
 
 
 @pytest.mark.parametrize(
-    "spoil",
-    [
-        _lose_reserve_and_settle,
-        _lose_reserve,
-        _bring_a_reservation_back,
-        _lose_an_old_credit,
-        _write_by_hand,
-    ],
+    "spoil", [_lose_reserve_and_settle, _lose_reserve, _bring_a_reservation_back, _lose_an_old_credit, _write_by_hand]
 )
 def test_drift_that_postgres_proves_is_repaired_by_reconcile(
     world: World, spoil: Callable[[World, Tenant], int]
@@ -215,9 +208,7 @@ def test_a_run_whose_reservation_was_lost_is_paid_after_the_repair(world: World)
         assert run_id is not None
         run = store.find(connection, tenant.tenant_id, run_id)
     assert run is not None
-    assert (
-        execute.execute(message_of(run), "receipt", world.work_effects()).outcome == execute.WorkOutcome.ENDED
-    )
+    assert execute.execute(message_of(run), "receipt", world.work_effects()).outcome == execute.WorkOutcome.ENDED
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 
 
@@ -254,9 +245,7 @@ def test_a_receipt_that_contradicts_its_row_is_left_to_an_operator(world: World)
     client.incrby(keys.balance(tenant.tenant_id), 7)
 
     for minutes in (0, 1):
-        report = reconcile(
-            world.reconcile_effects(), world.new_database(), world.later(minutes=minutes)
-        ).audits
+        report = reconcile(world.reconcile_effects(), world.new_database(), world.later(minutes=minutes)).audits
         assert (report.ended, report.drift_usd_micros, report.disputed) == (0, 7, 1)
         assert world.position(tenant).drift_usd_micros == 7
     found = _audit(world, tenant)

@@ -68,9 +68,7 @@ def test_all_keys_of_a_tenant_share_a_slot_on_a_cluster(tenant_id: str, run_id: 
 
 
 @given(_TENANTS, _TENANTS, _CLIENT_KEYS, _CLIENT_KEYS)
-def test_no_client_key_reaches_another_tenants_mapping(
-    one: str, other: str, key: str, other_key: str
-) -> None:
+def test_no_client_key_reaches_another_tenants_mapping(one: str, other: str, key: str, other_key: str) -> None:
     """RUN-11: a tenant id contains no separator, so no idempotency key can form another tenant's name."""
     for keys in (KeySpace(), KeySpace(cluster=True)):
         same = keys.idempotency(one, key) == keys.idempotency(other, other_key)

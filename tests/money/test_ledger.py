@@ -106,9 +106,7 @@ def account(ledger: Ledger, tenant_id: str) -> _Account:
 
 
 @pytest.fixture(params=["one node", "cluster"])
-def anywhere(
-    request: pytest.FixtureRequest, valkey_server: ValkeyServer, tenant_id: str
-) -> Iterator[_Account]:
+def anywhere(request: pytest.FixtureRequest, valkey_server: ValkeyServer, tenant_id: str) -> Iterator[_Account]:
     """The same on one node and on a cluster (D11)."""
     cluster = request.param == "cluster"
     url = request.getfixturevalue("cluster_url") if cluster else valkey_server.url
@@ -322,9 +320,7 @@ def test_a_charge_of_zero_refunds_all_and_is_still_a_settle(account: _Account) -
     """RUN-6: the receipt has the requested kind."""
     account.credit(100)
     run_id = account.reserved(60)
-    assert account.ledger.settle(account.tenant_id, run_id, 0) == Closed(
-        CloseKind.SETTLED, 0, 60, 100, repeated=False
-    )
+    assert account.ledger.settle(account.tenant_id, run_id, 0) == Closed(CloseKind.SETTLED, 0, 60, 100, repeated=False)
 
 
 @pytest.mark.parametrize("amount", _BAD_AMOUNTS)
@@ -427,9 +423,7 @@ def test_scripts_that_redis_lost_are_sent_again(anywhere: _Account) -> None:
 
 
 @pytest.mark.parametrize("spoiled", range(6))
-def test_a_key_of_another_type_stops_every_move_before_its_first_write(
-    account: _Account, spoiled: int
-) -> None:
+def test_a_key_of_another_type_stops_every_move_before_its_first_write(account: _Account, spoiled: int) -> None:
     """D2: Redis does not roll back a script that fails."""
     account.credit(100)
     open_run, new_run = account.reserved(60), str(uuid4())

@@ -121,6 +121,5 @@ def test_the_ledger_equals_its_model_after_any_sequence_of_moves(ledger: Ledger)
 
     Machine.ledger = ledger
     run_state_machine_as_test(
-        Machine,
-        settings=settings(max_examples=30, stateful_step_count=30, deadline=None, database=None),
+        Machine, settings=settings(max_examples=30, stateful_step_count=30, deadline=None, database=None)
     )

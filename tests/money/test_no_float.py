@@ -55,9 +55,7 @@ def test_there_is_no_float_on_a_money_path(module: str) -> None:
     assert found - _NOT_MONEY == set()
 
 
-@pytest.mark.parametrize(
-    "code", ["x = 0.02", "x = a / b", "x /= 2", "x = float(a)", "x = round(a)", "x = 1e3"]
-)
+@pytest.mark.parametrize("code", ["x = 0.02", "x = a / b", "x /= 2", "x = float(a)", "x = round(a)", "x = 1e3"])
 def test_a_float_is_found(code: str) -> None:
     assert list(_floats(ast.parse(code)))
 

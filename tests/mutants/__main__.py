@@ -19,18 +19,7 @@ from pathlib import Path
 from tests.mutants.mutation import MUTATIONS, Mutation, Simulation, plant
 from tests.mutants.simulated import ROOT, WITHIN_SEEDS, is_found
 
-_COPIED = (
-    "layers",
-    "functions",
-    "cli",
-    "cdk",
-    "migrations",
-    "tests",
-    "docs",
-    "bench",
-    "pyproject.toml",
-    "cdk.json",
-)
+_COPIED = ("layers", "functions", "cli", "cdk", "migrations", "tests", "docs", "bench", "pyproject.toml", "cdk.json")
 _TESTS_FAILED = 1  # pytest's exit code; any other means that the test did not run
 _AT_ONCE = max(1, min(4, os.process_cpu_count() or 1))
 
@@ -49,27 +38,20 @@ class Verdict:
 def main() -> int:
     """Try the selected mutations; 1 if one survives, or if a test fails without a mutation."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument(
-        "words", nargs="*", help="select the mutations whose names contain one of these words"
-    )
+    parser.add_argument("words", nargs="*", help="select the mutations whose names contain one of these words")
     words = parser.parse_args().words
     chosen = [found for found in MUTATIONS if not words or any(word in found.name for word in words)]
     if not chosen:
         _print(f"No mutation has such a name. The names are: {', '.join(found.name for found in MUTATIONS)}")
         return 1
     started = time.monotonic()
-    tests = {
-        catcher for found in chosen for catcher in found.caught_by if not isinstance(catcher, Simulation)
-    }
+    tests = {catcher for found in chosen for catcher in found.caught_by if not isinstance(catcher, Simulation)}
     control = _run(sorted(tests)) if tests else None
     if control and control.returncode:
         _print(f"The tests fail without any mutation:\n{(control.stdout + control.stderr)[-5000:]}")
         return 1
     pairs = [(found, catcher) for found in chosen for catcher in found.caught_by]
-    with (
-        ProcessPoolExecutor(_AT_ONCE, get_context("spawn")) as simulating,
-        ThreadPoolExecutor(_AT_ONCE) as pool,
-    ):
+    with ProcessPoolExecutor(_AT_ONCE, get_context("spawn")) as simulating, ThreadPoolExecutor(_AT_ONCE) as pool:
         verdicts = list(pool.map(partial(_try, simulating), *zip(*pairs, strict=True)))
     survived = [verdict for verdict in verdicts if not verdict.caught]
     for verdict in survived:

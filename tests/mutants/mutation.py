@@ -69,10 +69,7 @@ def _read(path: Path) -> list[Mutation]:
 
 MUTATIONS = tuple(mutation for path in sorted(_FOLDER.glob("*.toml")) for mutation in _read(path))
 SIMULATED = tuple(
-    (mutation, catcher)
-    for mutation in MUTATIONS
-    for catcher in mutation.caught_by
-    if isinstance(catcher, Simulation)
+    (mutation, catcher) for mutation in MUTATIONS for catcher in mutation.caught_by if isinstance(catcher, Simulation)
 )
 """The mutations that the simulation must find."""
 

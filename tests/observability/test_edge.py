@@ -66,12 +66,8 @@ def test_a_foreign_error_leaves_as_its_class_without_a_cause(raising: Any) -> No
 
 
 @EDGES
-@pytest.mark.parametrize(
-    "error", [PostgresNotReached("OperationalError"), ConfigurationError("REDIS_URL: required")]
-)
-def test_an_error_that_names_a_dependency_or_a_variable_leaves_unchanged(
-    raising: Any, error: Exception
-) -> None:
+@pytest.mark.parametrize("error", [PostgresNotReached("OperationalError"), ConfigurationError("REDIS_URL: required")])
+def test_an_error_that_names_a_dependency_or_a_variable_leaves_unchanged(raising: Any, error: Exception) -> None:
     with pytest.raises(type(error), match=str(error)):
         raising(error)({}, lambda_context())
 

@@ -14,15 +14,7 @@ from dpp.lifecycle.flow.ports import Outside, OutsideReply, Wake
 from dpp.lifecycle.flow.runner import RunnerEffects
 from dpp.platform.aws.renewable import Renewable
 from tests.lifecycle.environment import ASKS, CannedSlack, CannedTaskRuns
-from tests.lifecycle.poll_environment import (
-    LOGIN,
-    PAGE,
-    PlayedReplies,
-    comment,
-    comment_path,
-    notification,
-    reply,
-)
+from tests.lifecycle.poll_environment import LOGIN, PAGE, PlayedReplies, comment, comment_path, notification, reply
 from tests.lifecycle.signing import SECRETS, headers_of
 from tests.observability.emf import totals
 from tests.observability.invoke import invoke
@@ -134,11 +126,7 @@ def test_each_step_from_an_event_to_its_end_is_counted(roles: Roles, capsys: Out
     roles.general()
     assert totals(capsys.readouterr().out, "TaskLooks")[("SUCCEEDED",)] == 1
     roles.envoy()
-    assert totals(capsys.readouterr().out, "MessagesDelivered") == {
-        ("SENT",): 2,
-        ("REPEATED",): 0,
-        ("FAILED",): 0,
-    }
+    assert totals(capsys.readouterr().out, "MessagesDelivered") == {("SENT",): 2, ("REPEATED",): 0, ("FAILED",): 0}
     roles.king()
     out = capsys.readouterr().out
     assert totals(out, "FlowWaiting") == {("EVENT",): 0, ("TASK",): 0, ("MESSAGE",): 0}

@@ -34,9 +34,7 @@ class Authority:
         file = self._folder / f"{name}-{trusted}.pem"
         file.write_bytes(
             key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
             + certificate.public_bytes(serialization.Encoding.PEM)
         )
@@ -59,9 +57,7 @@ def _sign(name: str, key: _Key, signer: _Key, issuer: str, *, is_authority: bool
         .add_extension(x509.SubjectAlternativeName([_general_name(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority_key), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(authority_key), critical=False)
         .add_extension(_usage(signs=is_authority), critical=True)
         .sign(signer, hashes.SHA256())
     )

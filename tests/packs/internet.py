@@ -54,9 +54,7 @@ class Internet:
         self.names: dict[str, list[Sequence[str]]] = {"site.test": [[SITE]], "other.test": [[OTHER]]}
         self.asked: list[str] = []
         self.dialer = RoutingDialer({})
-        self.fetcher = Fetcher(
-            resolver=self.resolve, dialer=self.dialer, ssl_context=authority.client_context()
-        )
+        self.fetcher = Fetcher(resolver=self.resolve, dialer=self.dialer, ssl_context=authority.client_context())
 
     def resolve(self, host: str) -> Sequence[str]:
         self.asked.append(host)

@@ -90,9 +90,7 @@ def _leave_session(request: PackRequest, environ: Mapping[str, str]) -> PackResu
     """A grandchild in another session, its parent gone; with `then`: what the pack does afterwards."""
     script = _write_pid(request)
     clean = {"PATH": os.environ["PATH"]} if request.inputs.get("clean") else None
-    subprocess.run(
-        ["sh", "-c", f"setsid sh -c '{script}' & sleep 0.05"], check=True, env=clean, start_new_session=True
-    )
+    subprocess.run(["sh", "-c", f"setsid sh -c '{script}' & sleep 0.05"], check=True, env=clean, start_new_session=True)
     deadline = time.monotonic() + 1.8
     while not Path(str(request.inputs["pids"])).exists() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -79,17 +79,9 @@ def test_a_card_shows_its_last_four() -> None:
 
 def test_required_clauses_are_missed_in_each_document_that_lacks_them() -> None:
     """RUN-28: any wording will do, whatever the case, width and line breaks."""
-    clause = {
-        "id": "refund",
-        "any_of": ["Refund within\u200b 30 days", "환불은 30일"],
-        "severity": "critical",
-    }
+    clause = {"id": "refund", "any_of": ["Refund within\u200b 30 days", "환불은 30일"], "severity": "critical"}
     result = check(
-        "A REFUND\n  within ３０ days.",
-        "환불은\n30일 이내",
-        "no refund",
-        required_clauses=[clause],
-        rule_sets=[],
+        "A REFUND\n  within ３０ days.", "환불은\n30일 이내", "no refund", required_clauses=[clause], rule_sets=[]
     )
     assert spans(result) == [("d2", "refund", None, None)]
     finding = data(result)["findings"][0]
@@ -159,12 +151,7 @@ def test_no_pattern_takes_forever(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     ("fail_at", "review_at", "verdict"),
-    [
-        ("medium", "low", "fail"),
-        ("high", "medium", "review"),
-        ("high", "high", "pass"),
-        ("critical", "low", "review"),
-    ],
+    [("medium", "low", "fail"), ("high", "medium", "review"), ("high", "high", "pass"), ("critical", "low", "review")],
 )
 def test_the_most_severe_finding_decides(fail_at: str, review_at: str, verdict: str) -> None:
     """RUN-28: an e-mail address is of medium severity."""

@@ -52,9 +52,7 @@ class TestChecksums:
 
     def test_foreigners_have_a_check_digit_of_their_own(self) -> None:
         """RUN-28: two more than a citizen's."""
-        assert [digit for digit in range(10) if checksums.resident_number_checks(f"850505512345{digit}")] == [
-            6
-        ]
+        assert [digit for digit in range(10) if checksums.resident_number_checks(f"850505512345{digit}")] == [6]
 
     @pytest.mark.parametrize("number", ["1248100998", "2208162517", "1208147521", "1168200276"])
     def test_business_numbers(self, number: str) -> None:
@@ -83,8 +81,7 @@ class TestChecksums:
         assert checksums.is_international_card(number)
 
     @pytest.mark.parametrize(
-        "number",
-        ["1234567812345670", "41111111111111", "2220990000000000", "2721000000000000", "9411111111111111"],
+        "number", ["1234567812345670", "41111111111111", "2220990000000000", "2721000000000000", "9411111111111111"]
     )
     def test_no_scheme_issues_these(self, number: str) -> None:
         """RUN-28: Luhn alone is a tenth of all numbers, so the first digits and the length have a say."""
@@ -111,8 +108,7 @@ class TestChecksums:
         line = "L898902C36UTO7408122F1204159ZE184226B<<<<<10"
         assert checksums.travel_document_checks(line)
         assert not any(
-            checksums.travel_document_checks(line[:place] + "7" + line[place + 1 :])
-            for place in (0, 9, 14, 30, 43)
+            checksums.travel_document_checks(line[:place] + "7" + line[place + 1 :]) for place in (0, 9, 14, 30, 43)
         )
 
     @given(st.text("0123456789", min_size=15, max_size=15), st.integers(0, 15), st.integers(1, 9))
@@ -164,10 +160,7 @@ class TestFinders:
             ("(gb29 nwbk 6016 1331 9268 19)", [(international.IBAN, "high", "gb29 nwbk 6016 1331 9268 19")]),
             ("DE89370400440532013000 or", [(international.IBAN, "high", "DE89370400440532013000")]),
             ("DE89370400440532013001", []),
-            (
-                "...kim.lee+x@mail.example.com으로",
-                [(international.EMAIL, "medium", "kim.lee+x@mail.example.com")],
-            ),
+            ("...kim.lee+x@mail.example.com으로", [(international.EMAIL, "medium", "kim.lee+x@mail.example.com")]),
             ("kim@localhost", []),
             ("+1 (415) 555-2671", [(international.PHONE, "medium", "+1 (415) 555-2671")]),
             ("+442079460958", [(international.PHONE, "medium", "+442079460958")]),
@@ -206,9 +199,7 @@ class TestFinders:
         """RUN-28: and the span is the original's."""
         assert found(f"가é{text}나") == [(rule, found(text)[0][1], text)]
 
-    @given(
-        st.sampled_from(["900101-1234568", "010-1234-5678", "4111 1111 1111 1111", "a@b.com", "124-81-00998"])
-    )
+    @given(st.sampled_from(["900101-1234568", "010-1234-5678", "4111 1111 1111 1111", "a@b.com", "124-81-00998"]))
     def test_full_width_text_has_its_findings_at_the_same_places(self, value: str) -> None:
         """RUN-28."""
         text = f"가나 {value} 다라"
@@ -242,9 +233,7 @@ class TestFinders:
         ),
         st.integers(0, 99),
     )
-    def test_overlaps_are_settled_the_same_way_in_any_order(
-        self, candidates: list[Candidate], seed: int
-    ) -> None:
+    def test_overlaps_are_settled_the_same_way_in_any_order(self, candidates: list[Candidate], seed: int) -> None:
         """RUN-28: and nothing is dropped but for something at least as sure at the same characters."""
         kept = without_overlaps(candidates, list(RULES))
         shuffled = list(candidates)

@@ -32,9 +32,7 @@ POLICY = (
 SECRET = "the-client-said-this"
 
 
-def run(
-    inputs: Mapping[str, Any], settings: Mapping[str, str] | None = None, timebox_sec: int = 5
-) -> PackResult:
+def run(inputs: Mapping[str, Any], settings: Mapping[str, str] | None = None, timebox_sec: int = 5) -> PackResult:
     request = PackRequest(
         run_id="run",
         pack_type=PackType.DECISION,
@@ -42,9 +40,7 @@ def run(
         timebox_sec=timebox_sec,
         max_cost_usd_micros=250_000,
     )
-    return pack.run(
-        DecisionInputs.model_validate(inputs), request, DecisionEngineSettings.load(settings or {})
-    )
+    return pack.run(DecisionInputs.model_validate(inputs), request, DecisionEngineSettings.load(settings or {}))
 
 
 def succeeded(result: PackResult) -> PackSuccess:
@@ -126,9 +122,7 @@ class TestExtractive:
 
 
 def completion(content: str, tokens: int = 42) -> bytes:
-    return json.dumps(
-        {"choices": [{"message": {"content": content}}], "usage": {"total_tokens": tokens}}
-    ).encode()
+    return json.dumps({"choices": [{"message": {"content": content}}], "usage": {"total_tokens": tokens}}).encode()
 
 
 def openai_settings(port: int) -> dict[str, str]:
@@ -174,9 +168,7 @@ class TestOpenAICompatible:
         assert SECRET in seen["messages"][1]["content"]
 
     @pytest.mark.parametrize("content", ["Just text.", '{"answer_text": "x", "confidence": 7}', "{}"])
-    def test_a_reply_that_is_no_json_answer_is_taken_as_text_of_middling_confidence(
-        self, content: str
-    ) -> None:
+    def test_a_reply_that_is_no_json_answer_is_taken_as_text_of_middling_confidence(self, content: str) -> None:
         """RUN-25."""
         success = succeeded(self.ask(lambda handler: reply(handler, completion(content))))
         assert (success.data["answer_text"], success.data["confidence"]) == (content, 0.5)
@@ -257,10 +249,7 @@ class TestBedrock:
 
     def ask(self, prepare: Callable[[Stubber], None]) -> Any:
         client = boto3.client(
-            "bedrock-runtime",
-            region_name="us-east-1",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
+            "bedrock-runtime", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
         )
         with Stubber(client) as stubber:
             prepare(stubber)
@@ -292,9 +281,7 @@ class TestBedrock:
 
         assert self.ask(prepare).text == "Yes."
 
-    @pytest.mark.parametrize(
-        ("code", "timed_out"), [("ValidationException", False), ("ModelTimeoutException", True)]
-    )
+    @pytest.mark.parametrize(("code", "timed_out"), [("ValidationException", False), ("ModelTimeoutException", True)])
     def test_an_error_is_named_by_its_code_alone(self, code: str, timed_out: bool) -> None:
         """RUN-25, RUN-31: Bedrock's messages quote what was sent."""
         with pytest.raises(ProviderError) as failure:

@@ -102,12 +102,7 @@ def test_korean_is_cut_into_syllables_or_words() -> None:
         ({"type": "json_match"}, {}, [], 0.0),
         ({"type": "json_match"}, 12345678901234567, "12345678901234567.1", 0.0),
         # 2 of 3 leaves on the one side, 2 of 4 on the other.
-        (
-            {"type": "json_match", "partial": True},
-            {"a": 1, "b": [1, 2]},
-            {"a": 1, "b": [1, 3, 4]},
-            4 / 7,
-        ),
+        ({"type": "json_match", "partial": True}, {"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3, 4]}, 4 / 7),
         ({"type": "json_match", "partial": True}, {"a": {}}, {"a": {}, "b": 1}, 2 / 3),
     ],
 )
@@ -243,9 +238,7 @@ class TestBootstrap:
     def test_another_seed_draws_others(self) -> None:
         """RUN-28: a seed that is ignored would show here."""
         scores = [value / 17 for value in range(18)]
-        found = {
-            interval(scores, seed=seed, resamples=100, confidence_percent=90).lower for seed in range(10)
-        }
+        found = {interval(scores, seed=seed, resamples=100, confidence_percent=90).lower for seed in range(10)}
         assert len(found) > 3
 
     def test_one_item_has_no_width(self) -> None:

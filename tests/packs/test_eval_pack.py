@@ -82,14 +82,9 @@ def test_of_several_right_answers_the_best_fit_counts() -> None:
 def test_a_reference_that_a_metric_can_not_read_is_left_out_of_its_mean() -> None:
     """RUN-28: and of that one only."""
     found = data(
-        pack.run(
-            inputs({"1": "5", "2": "x"}, {"1": "5", "2": "x"}, {"type": "numeric"}, {"type": "exact_match"})
-        )
+        pack.run(inputs({"1": "5", "2": "x"}, {"1": "5", "2": "x"}, {"type": "numeric"}, {"type": "exact_match"}))
     )
-    assert [(one["scored"], one["skipped"], one["mean"]) for one in found["metrics"]] == [
-        (1, 1, 1.0),
-        (2, 0, 1.0),
-    ]
+    assert [(one["scored"], one["skipped"], one["mean"]) for one in found["metrics"]] == [(1, 1, 1.0), (2, 0, 1.0)]
     assert found["items"][1] == {"id": "2", "scores": [None, 1.0], "notes": ["REFERENCE_NOT_A_NUMBER"]}
 
 
@@ -133,11 +128,7 @@ def test_the_mean_decides_and_the_interval_says_how_surely(
 
 def test_one_missed_threshold_fails_the_whole() -> None:
     """RUN-28: metrics without a threshold have no say."""
-    metrics = (
-        {"type": "exact_match"},
-        {"type": "token_f1", "threshold": 0.4},
-        {"type": "rouge_l", "threshold": 0.9},
-    )
+    metrics = ({"type": "exact_match"}, {"type": "token_f1", "threshold": 0.4}, {"type": "rouge_l", "threshold": 0.9})
     assert data(pack.run(inputs({"1": "x y"}, {"1": "x z"}, *metrics[:2])))["verdict"] == "pass"
     assert data(pack.run(inputs({"1": "x y"}, {"1": "x z"}, *metrics)))["verdict"] == "fail"
 

@@ -21,12 +21,8 @@ from tests.packs.loopback import reply, serving
 CONTEXT = "Refunds are possible within 30 days. Shipping is not refunded."
 
 
-def run(
-    pack_type: PackType, inputs: dict[str, JsonValue], environ: dict[str, str] | None = None
-) -> PackResult:
-    request = PackRequest(
-        run_id="run", pack_type=pack_type, inputs=inputs, timebox_sec=5, max_cost_usd_micros=250_000
-    )
+def run(pack_type: PackType, inputs: dict[str, JsonValue], environ: dict[str, str] | None = None) -> PackResult:
+    request = PackRequest(run_id="run", pack_type=pack_type, inputs=inputs, timebox_sec=5, max_cost_usd_micros=250_000)
     with PackProcess({**os.environ, **(environ or {})}) as process:
         return process.run(request, cancelled=threading.Event())
 
@@ -48,10 +44,7 @@ def test_a_decision_reaches_the_configured_provider() -> None:
         reply(handler, b'{"choices": [{"message": {"content": "Yes."}}], "usage": {"total_tokens": 7}}')
 
     with serving(respond) as port:
-        environ = {
-            "DPP_DECISION_OPENAI_BASE_URL": f"http://127.0.0.1:{port}",
-            "DPP_DECISION_OPENAI_MODEL": "m",
-        }
+        environ = {"DPP_DECISION_OPENAI_BASE_URL": f"http://127.0.0.1:{port}", "DPP_DECISION_OPENAI_MODEL": "m"}
         result = run(PackType.DECISION, {"question": "?"}, environ)
     assert isinstance(result, PackSuccess), result
     assert (result.data["engine"], result.tokens_consumed) == ("openai_compatible", 7)
@@ -143,9 +136,7 @@ def test_these_packs_are_what_this_deployment_has() -> None:
 def test_a_pack_that_a_deployment_lacks_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-3: the process says so, whatever the API let pass."""
     monkeypatch.setattr("dpp.packs.executor.INPUT_MODELS", {PackType.DECISION: DecisionInputs})
-    request = PackRequest(
-        run_id="run", pack_type=PackType.OCR, inputs={}, timebox_sec=5, max_cost_usd_micros=250_000
-    )
+    request = PackRequest(run_id="run", pack_type=PackType.OCR, inputs={}, timebox_sec=5, max_cost_usd_micros=250_000)
     assert execute(request, {}) == PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
 
 
@@ -169,9 +160,7 @@ def test_a_decision_out_of_bounds_is_refused_without_quoting_it(inputs: dict[str
 
 
 @given(st.integers(0, 204_000), st.integers(0, 10**6), st.integers(0, 30), st.integers(0, 10**8))
-def test_every_price_shows_exactly_in_four_decimal_places(
-    characters: int, tokens: int, urls: int, size: int
-) -> None:
+def test_every_price_shows_exactly_in_four_decimal_places(characters: int, tokens: int, urls: int, size: int) -> None:
     """RUN-23: integers, multiples of 100 micros, and never less for more."""
     decision = prices.decision_cost_usd_micros(characters=characters, tokens=tokens)
     url = prices.url_cost_usd_micros(fetched_urls=urls, body_bytes=size)

@@ -26,9 +26,7 @@ _SUCCESS = PackSuccess(data={"answer": 42}, reliability_score=1.0, cost_usd_micr
 
 
 def request(pack_type: PackType = PackType.URL, **inputs: Any) -> PackRequest:
-    return PackRequest(
-        run_id="run-1", pack_type=pack_type, inputs=inputs, timebox_sec=5, max_cost_usd_micros=1_000_000
-    )
+    return PackRequest(run_id="run-1", pack_type=pack_type, inputs=inputs, timebox_sec=5, max_cost_usd_micros=1_000_000)
 
 
 @dataclass
@@ -152,8 +150,7 @@ def test_only_the_packs_that_meet_the_internet_go_outside(endpoint: LambdaEndpoi
         packs.prestart()
         assert packs.run(request(), cancelled=threading.Event()) == _SUCCESS
         answered = packs.run(
-            request(PackType.DECISION, question="What is it?", context="It is a test."),
-            cancelled=threading.Event(),
+            request(PackType.DECISION, question="What is it?", context="It is a test."), cancelled=threading.Event()
         )
     assert isinstance(answered, PackSuccess)
     assert answered.data["answer_text"]

@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from dpp.packs.contract import (
-    PackFailure,
-    PackReason,
-    PackRequest,
-    PackResult,
-    PackSuccess,
-    PackType,
-)
+from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.packs.process import PackProcess, ProcessLimits
 from tests.packs.misbehaving import SECRET
 
@@ -125,8 +118,7 @@ def test_a_misbehaving_pack_is_over_in_time_and_the_next_run_succeeds(
 
 
 @pytest.mark.parametrize(
-    ("then", "clean"),
-    [("echo", False), ("ignore_sigterm", True), ("exit_silently", True), ("segfault", False)],
+    ("then", "clean"), [("echo", False), ("ignore_sigterm", True), ("exit_silently", True), ("segfault", False)]
 )
 def test_a_grandchild_in_another_session_ends_with_its_job(
     process: PackProcess, tmp_path: Path, then: str, clean: bool
@@ -233,9 +225,7 @@ def test_a_pack_sees_no_secret_of_the_worker(process: PackProcess, tmp_path: Pat
     assert Path(data["cwd"]).parent == tmp_path
 
 
-def test_a_decision_gets_its_provider_key_but_no_aws_credentials_without_bedrock(
-    process: PackProcess,
-) -> None:
+def test_a_decision_gets_its_provider_key_but_no_aws_credentials_without_bedrock(process: PackProcess) -> None:
     """RUN-25, D8."""
     data = data_of(run(process, request("environment", PackType.DECISION)))
     assert data["job"] == {name: SECRETS[name] for name in SECRETS if name.startswith("DPP_DECISION_")}

@@ -20,9 +20,7 @@ from tests.packs.loopback import reply
 
 
 def request(pack_type: PackType, raw: dict[str, Any], timebox_sec: int = 10) -> PackRequest:
-    return PackRequest(
-        run_id="run", pack_type=pack_type, inputs=raw, timebox_sec=timebox_sec, max_cost_usd_micros=0
-    )
+    return PackRequest(run_id="run", pack_type=pack_type, inputs=raw, timebox_sec=timebox_sec, max_cost_usd_micros=0)
 
 
 @pytest.mark.parametrize("score", [-0.01, 1.01, float("nan"), float("inf"), None])
@@ -35,10 +33,7 @@ def test_a_score_is_a_number_from_0_to_1(score: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("question", "score"),
-    [
-        ("How long are refunds possible here today?", 0.9 * 0.4 * (1 - 0.5**5)),
-        ("What is the capital?", 0.0),
-    ],
+    [("How long are refunds possible here today?", 0.9 * 0.4 * (1 - 0.5**5)), ("What is the capital?", 0.0)],
 )
 def test_a_decision_is_as_reliable_as_it_is_confident(question: str, score: float) -> None:
     """RUN-25: one figure, said twice."""

@@ -34,9 +34,7 @@ class TestTheCheck:
         assert (world.asked, world.dialer.dialled) == ([], [])
 
     @pytest.mark.parametrize(("address", "reason"), REFUSED_ADDRESSES.items())
-    def test_a_name_of_a_refused_address_is_blocked(
-        self, world: Internet, address: str, reason: Block
-    ) -> None:
+    def test_a_name_of_a_refused_address_is_blocked(self, world: Internet, address: str, reason: Block) -> None:
         """RUN-26."""
         world.names["evil.test"] = [[address]]
         with pytest.raises(BlockedError) as blocked:
@@ -45,9 +43,7 @@ class TestTheCheck:
         assert world.dialer.dialled == []
 
     @pytest.mark.parametrize("answer", [[SITE, "10.0.0.1"], ["::1", SITE], [SITE, OTHER, "169.254.169.254"]])
-    def test_one_refused_address_among_public_ones_blocks_the_name(
-        self, world: Internet, answer: list[str]
-    ) -> None:
+    def test_one_refused_address_among_public_ones_blocks_the_name(self, world: Internet, answer: list[str]) -> None:
         """RUN-26."""
         world.names["evil.test"] = [answer]
         with pytest.raises(BlockedError):
@@ -64,9 +60,7 @@ class TestTheCheck:
 
         def respond(handler: BaseHTTPRequestHandler) -> None:
             location = next(place).encode(errors="surrogatepass")
-            handler.wfile.write(
-                b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + location + b"\r\n\r\n"
-            )
+            handler.wfile.write(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + location + b"\r\n\r\n")
 
         with serve(world, respond):
             for url in hostile:
@@ -113,9 +107,7 @@ class TestTheCheck:
         world.names["site.test"] = [[DEAD]]
         assert world.discarded() is Discard.CONNECT_FAILED
 
-    def test_no_proxy_of_the_environment_is_used(
-        self, world: Internet, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_proxy_of_the_environment_is_used(self, world: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
         """RUN-26."""
         for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -145,9 +137,7 @@ class TestTLS:
         assert page.body == b"site.test"
         assert self.seen == ["site.test"]
 
-    def test_an_address_needs_a_certificate_of_the_address(
-        self, world: Internet, authority: Authority
-    ) -> None:
+    def test_an_address_needs_a_certificate_of_the_address(self, world: Internet, authority: Authority) -> None:
         """RUN-26."""
         with self.https(world, authority, SITE):
             assert world.get(f"https://{SITE}/").status_code == 200
@@ -170,9 +160,7 @@ class TestTLS:
     def test_a_redirect_from_https_to_http_is_refused(self, world: Internet, authority: Authority) -> None:
         """RUN-26."""
         context = authority.server_context("site.test")
-        server = serving(
-            lambda handler: reply(handler, status=301, Location="http://site.test/"), tls=context
-        )
+        server = serving(lambda handler: reply(handler, status=301, Location="http://site.test/"), tls=context)
         with Route(world, (SITE, 443), server):
             assert world.discarded("https://site.test/", http=False) is Discard.NON_HTTPS
         assert world.dialer.dialled == [(SITE, 443)]
@@ -243,9 +231,7 @@ class TestBounds:
 
     def test_endless_empty_gzip_members_end(self, world: Internet) -> None:
         """RUN-26: nothing decoded is no licence to send for ever."""
-        with serve(
-            world, lambda handler: reply(handler, gzip.compress(b"") * 500_000, Content_Encoding="gzip")
-        ):
+        with serve(world, lambda handler: reply(handler, gzip.compress(b"") * 500_000, Content_Encoding="gzip")):
             assert world.get().truncated
 
     def test_gzip_of_several_members_is_read_whole(self, world: Internet) -> None:

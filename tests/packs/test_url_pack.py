@@ -65,24 +65,13 @@ def test_each_url_ends_in_a_result_or_a_log(world: Internet) -> None:
     results = results_of(success)
     for result in results:
         assert datetime.fromisoformat(result.pop("fetched_at")).tzinfo is not None
-    page = {
-        "status_code": 200,
-        "content_type": "text/html; charset=utf-8",
-        "title": "Title",
-        "text_excerpt": "Text",
-    }
+    page = {"status_code": 200, "content_type": "text/html; charset=utf-8", "title": "Title", "text_excerpt": "Text"}
     text = {"content_type": "text/plain; charset=utf-8"}
     at = "http://site.test"
     assert results == [
         {"url": f"{at}/page", "final_url": f"{at}/page", **page},
         {"url": f"{at}/away", "final_url": "http://other.test/page", **page},
-        {
-            "url": f"{at}/missing",
-            "final_url": f"{at}/missing",
-            "status_code": 404,
-            **text,
-            "text_excerpt": "gone",
-        },
+        {"url": f"{at}/missing", "final_url": f"{at}/missing", "status_code": 404, **text, "text_excerpt": "gone"},
         {"url": f"{at}/image", "final_url": f"{at}/image", "status_code": 200, "content_type": "image/png"},
         {
             "url": f"{at}/large",

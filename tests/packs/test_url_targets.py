@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 from dpp.packs.url.addresses import refusal
 from dpp.packs.url.reasons import Block, Discard, DiscardedError
 from dpp.packs.url.target import Target, parse, redirected
-from tests.packs.ssrf_vectors import (
-    DISGUISED_HOSTS,
-    MALFORMED_URLS,
-    OTHER_SCHEMES,
-    PUBLIC_ADDRESSES,
-    REFUSED_ADDRESSES,
-)
+from tests.packs.ssrf_vectors import DISGUISED_HOSTS, MALFORMED_URLS, OTHER_SCHEMES, PUBLIC_ADDRESSES, REFUSED_ADDRESSES
 
 CURRENT = Target("https", "site.test", 443, "/a/b?c")
 
@@ -63,9 +57,7 @@ def test_a_disguised_address_is_read_as_the_address_it_is(host: str, address: st
 def test_numbers_are_read_as_the_system_reads_them(value: int, form: str) -> None:
     """RUN-26: what inet_aton would connect to is what was checked."""
     host = form.format(value, value >> 24, value & 0xFFFFFF)
-    assert parse(f"https://{host}/", plain_http_allowed=False).host == socket.inet_ntoa(
-        socket.inet_aton(host)
-    )
+    assert parse(f"https://{host}/", plain_http_allowed=False).host == socket.inet_ntoa(socket.inet_aton(host))
 
 
 @pytest.mark.parametrize("url", MALFORMED_URLS)

@@ -57,9 +57,7 @@ def test_only_due_rows_of_the_class_are_deleted(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(("blocker", "left"), [(_HELD, [1]), (replace(_HELD, absent=True), [2, 3])])
-def test_blocked_rows_are_examined_and_kept(
-    connection: Connection, blocker: Blocker, left: list[int]
-) -> None:
+def test_blocked_rows_are_examined_and_kept(connection: Connection, blocker: Blocker, left: list[int]) -> None:
     _add(connection, 1, 2, 3)
     connection.execute("INSERT INTO holds VALUES (1, true), (2, false)")
     one = replace(ITEMS, blocked_by=(blocker,))
@@ -106,9 +104,7 @@ def test_a_row_that_changes_while_the_batch_waits_for_it_is_kept(
         other.execute(f"UPDATE items SET {change} WHERE item_id = 1".encode())
         thread = threading.Thread(target=lambda: found.append(deleted(connection, one, _NOW)))
         thread.start()
-        waiting = (
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         while other.execute(waiting.encode()).fetchone() is None:
             pass
     thread.join()

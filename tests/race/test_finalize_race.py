@@ -57,9 +57,7 @@ def _worker(world: World, steps: Steps) -> WorkEffects:
     )
 
 
-def _race(
-    world: World, tenant: Tenant, order: tuple[str, ...], expired: datetime
-) -> tuple[Run, Steps, Steps]:
+def _race(world: World, tenant: Tenant, order: tuple[str, ...], expired: datetime) -> tuple[Run, Steps, Steps]:
     """Let worker and reaper end one run, with their steps in this order."""
     turns = Turns(order)
     worker_steps, reaper_steps = Steps("worker", turns), Steps("reaper", turns)
@@ -107,10 +105,7 @@ def test_one_of_worker_and_reaper_ends_the_run_and_the_loser_touches_nothing(
             assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, A_COST)
             assert world.storage.get(envelope_key(ended)) is not None
         else:
-            assert (ended.status, ended.actual_cost_usd_micros) == (
-                Status.FAILED,
-                ended.minimum_fee_usd_micros,
-            )
+            assert (ended.status, ended.actual_cost_usd_micros) == (Status.FAILED, ended.minimum_fee_usd_micros)
             assert world.storage.get(envelope_key(ended)) is None, "the loser wrote nothing to S3"
     assert world.position(tenant).balanced
 
@@ -149,9 +144,9 @@ def test_a_late_heartbeat_saves_the_run_from_the_reaper(world: World) -> None:
     tenant = world.tenant()
     run, seen_expired = world.leased(tenant), world.later(seconds=121)
     with world.database.connection() as connection:
-        assert [
-            found.run_id for found in store.page_through(connection, "page_expired_leases", seen_expired)
-        ] == [run.run_id]
+        assert [found.run_id for found in store.page_through(connection, "page_expired_leases", seen_expired)] == [
+            run.run_id
+        ]
         assert store.extend_lease(connection, run, world.later(seconds=100))
 
     assert reap.reap_run(world.finalize_effects(), run, seen_expired) is None

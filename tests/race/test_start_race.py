@@ -16,9 +16,7 @@ def test_a_worker_waits_for_the_submits_lock_and_starts_the_run(world: World) ->
         other.execute("UPDATE runs SET enqueued_at = now() WHERE run_id = %s", [run.run_id])
         outcomes: list[WorkOutcome] = []
         message, effects = message_of(run), world.work_effects()
-        worker = threading.Thread(
-            target=lambda: outcomes.append(execute(message, "receipt", effects).outcome)
-        )
+        worker = threading.Thread(target=lambda: outcomes.append(execute(message, "receipt", effects).outcome))
         worker.start()
         _await_blocked_statement(world)
         other.commit()

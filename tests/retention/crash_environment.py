@@ -62,9 +62,7 @@ class Act:
 class CleanerCrashes(CrashSuite):
     """One tick of the cleaner, or one command of an operator."""
 
-    def __init__(
-        self, env: Environment, admin: psycopg.Connection[tuple[Any, ...]], acts: Mapping[str, Act]
-    ) -> None:
+    def __init__(self, env: Environment, admin: psycopg.Connection[tuple[Any, ...]], acts: Mapping[str, Act]) -> None:
         tables = (*TABLES, "cleanups", "cleanup_classes", "exclusive_leases")
         super().__init__(SavedTables(admin, tables))
         self.env = env
@@ -131,9 +129,7 @@ class CleanerCrashes(CrashSuite):
 
     def figures(self) -> Figures:
         """The sums over all reports."""
-        found = self.rows(
-            "SELECT class, sum(examined), sum(deleted), sum(bytes) FROM cleanup_classes GROUP BY class"
-        )
+        found = self.rows("SELECT class, sum(examined), sum(deleted), sum(bytes) FROM cleanup_classes GROUP BY class")
         return {str(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found}
 
     def violations_at_crash(self, act: str) -> Iterator[str]:

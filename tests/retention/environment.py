@@ -180,9 +180,7 @@ class Environment:
 
     def thread(self, task_id: str, created_at: datetime) -> None:
         """A task's thread."""
-        self.execute(
-            "INSERT INTO lifecycle_threads VALUES (%(id)s, 'C1', %(id)s, %(at)s)", id=task_id, at=created_at
-        )
+        self.execute("INSERT INTO lifecycle_threads VALUES (%(id)s, 'C1', %(id)s, %(at)s)", id=task_id, at=created_at)
 
     def cleaned(self, day: datetime, name: str, deleted: int) -> UUID:
         """A past daily cleanup that deleted so many rows of a class."""

@@ -26,15 +26,7 @@ from tests.support.retention_batches import as_kind
 A_MOMENT = timedelta(microseconds=1)
 
 # The table of the source document: class, period, and start of the period.
-KEPT = {
-    "events": 7,
-    "tasks": 7,
-    "messages": 7,
-    "results": 7,
-    "prompts": 3,
-    "session_logs": 7,
-    "seen": 30,
-}
+KEPT = {"events": 7, "tasks": 7, "messages": 7, "results": 7, "prompts": 3, "session_logs": 7, "seen": 30}
 
 
 _OBJECTS = {
@@ -69,9 +61,7 @@ def _left(env: Environment, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "days"), KEPT.items())
-def test_each_class_is_deleted_after_its_period_and_not_before(
-    env: Environment, name: str, days: int
-) -> None:
+def test_each_class_is_deleted_after_its_period_and_not_before(env: Environment, name: str, days: int) -> None:
     gone = {_put(env, name, number, NIGHT - days * DAY - (number + 1) * A_MOMENT) for number in range(7)}
     kept = {_put(env, name, 10 + number, NIGHT - days * DAY + number * DAY) for number in range(2)}
     assert _left(env, name) == gone | kept
@@ -187,8 +177,7 @@ def test_far_more_rows_than_usual_trip_the_breaker_and_none_is_deleted(env: Envi
     for day in range(3):
         env.cleaned(NIGHT - (day + 1) * DAY, "seen", 25)
     env.execute(
-        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 251) n",
-        at=NIGHT - 31 * DAY,
+        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 251) n", at=NIGHT - 31 * DAY
     )
     env.message(1, NIGHT - 8 * DAY)
     [previewed] = [one for one in preview(env.effects, NIGHT) if one.name == "seen"]
@@ -208,8 +197,7 @@ def test_far_more_rows_than_usual_trip_the_breaker_and_none_is_deleted(env: Envi
 def test_usual_number_of_rows_passes_the_breaker(env: Environment) -> None:
     env.cleaned(NIGHT - DAY, "seen", 25)
     env.execute(
-        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 250) n",
-        at=NIGHT - 31 * DAY,
+        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 250) n", at=NIGHT - 31 * DAY
     )
     env.clean()
     assert env.report("seen").deleted == 250
@@ -218,8 +206,7 @@ def test_usual_number_of_rows_passes_the_breaker(env: Environment) -> None:
 def test_tripped_and_manual_cleanups_do_not_change_the_usual_number(env: Environment) -> None:
     env.change(bounds=Bounds(max_deletes=1_000, factor=2, floor=5))
     env.execute(
-        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 40) n",
-        at=NIGHT - 31 * DAY,
+        "INSERT INTO lifecycle_seen SELECT 'jira:B-' || n, %(at)s FROM generate_series(1, 40) n", at=NIGHT - 31 * DAY
     )
     assert env.clean().of(ClassStatus.TRIPPED) == ("seen",)
     start_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
@@ -259,12 +246,7 @@ class Breaking(TableClass):
     limits: ClassVar[list[int]] = []
 
     def delete(
-        self,
-        connection: Connection,
-        before: datetime,
-        cursor: Cursor | None,
-        limit: int,
-        now: datetime | None,
+        self, connection: Connection, before: datetime, cursor: Cursor | None, limit: int, now: datetime | None
     ) -> Batch:
         self.limits.append(limit)
         if self.failures:

@@ -97,12 +97,7 @@ _DELETES = {
     ),
     *(f"postgres.{name}" for name in ("advance", "commit transaction", "end_class", "release_lease")),
 }
-_DRAINS = {
-    "postgres.due_deletions",
-    "s3.delete_objects",
-    "postgres.deleted_objects",
-    "postgres.refused_object",
-}
+_DRAINS = {"postgres.due_deletions", "s3.delete_objects", "postgres.deleted_objects", "postgres.refused_object"}
 _ENDS = {"postgres.end", "postgres.insert_message", "postgres.commit transaction"}
 _TASKS = frozenset(f"task-20261101-{number:03}" for number in (3, 4))
 ACTS = {
@@ -185,9 +180,7 @@ def _delete_object_first(patch: pytest.MonkeyPatch) -> None:
 def _write_counts_later(patch: pytest.MonkeyPatch) -> None:
     """Write a batch's counts after its commit."""
 
-    def batch(
-        self: Any, report: ClassReport, kept: RetentionClass, cursor: Cursor | None, limit: int
-    ) -> Batch:
+    def batch(self: Any, report: ClassReport, kept: RetentionClass, cursor: Cursor | None, limit: int) -> Batch:
         with self.effects.database.connection() as connection:
             with connection.transaction():
                 done = kept.delete(connection, report.before, cursor, limit, self.now)

@@ -106,9 +106,7 @@ def test_no_statement_of_a_tick_scans_a_whole_table(full: psycopg.Connection[Any
     """One test, since each process that runs a test of this module fills the tables."""
     tried = [(name, text, due) for name, text in _OF_CLASSES for due in _DUE]
     tried += [(name, text, _DUE[0]) for name, text in _OF_CLEANUPS]
-    tried += [
-        ("history", store.QUERIES["history"], {"class": name, "limit": 14}) for name in ("seen", "none")
-    ]
+    tried += [("history", store.QUERIES["history"], {"class": name, "limit": 14}) for name in ("seen", "none")]
     scanned: dict[str, set[str]] = {}
     fetched: dict[str, dict[str, int]] = {}
     for name, text, changes in tried:

@@ -110,11 +110,7 @@ def _auth_error(connection: Connection, item: int) -> str:
     ("read", "kept", "whole"),
     [
         (_ticket, named(tickets_retention.CLASSES, "tickets"), "2 transitions, a result"),
-        (
-            _auth_error,
-            named(auth_errors_retention.CLASSES, "auth_errors"),
-            "2 transitions, 1 decision, 1 cluster",
-        ),
+        (_auth_error, named(auth_errors_retention.CLASSES, "auth_errors"), "2 transitions, 1 decision, 1 cluster"),
     ],
     ids=["ticket", "auth error"],
 )
@@ -140,9 +136,7 @@ def test_task_is_read_with_all_its_results_or_with_none(env: Environment) -> Non
     ids = [env.task(number, old) for number in range(_TASKS)]
     for number, task_id in enumerate(ids):
         for suffix in _SUFFIXES:
-            env.object(
-                f"state/results/{task_id}{suffix}", "RESULT", old - (_TASKS - number) * DAY, task_id=task_id
-            )
+            env.object(f"state/results/{task_id}{suffix}", "RESULT", old - (_TASKS - number) * DAY, task_id=task_id)
     batches = Batches(named(classes.CLASSES, "results"), rows=3)
 
     def read(connection: Connection, item: int) -> str:

@@ -43,10 +43,7 @@ def test_section_has_the_names_and_defaults_of_the_document() -> None:
         ('{"results_days": 8}', "results_days is 8, but must not exceed queue_days (7)"),
         ('{"queue_days": 31}', "queue_days is 31, but must not exceed seen_days (30)"),
         ('{"outbox_days": 181}', "outbox_days is 181, but must not exceed auth_errors_days (180)"),
-        (
-            '{"workspace_events_days": 181}',
-            "workspace_events_days is 181, but must not exceed workspaces_days (180)",
-        ),
+        ('{"workspace_events_days": 181}', "workspace_events_days is 181, but must not exceed workspaces_days (180)"),
         ('{"seen_days": 0}', "DPP_RETENTION.seen_days"),
         ('{"seen_days": "45"}', "DPP_RETENTION.seen_days"),
         ('{"seen_days": 45.5}', "DPP_RETENTION.seen_days"),
@@ -148,8 +145,7 @@ def test_every_day_is_due_once_across_clock_changes(minute: int, name: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("history", "allowed"),
-    [([], 200), ([0, 0, 0], 200), ([30], 300), ([30, 10, 1_000], 300), ([1_000, 1_000], 10_000)],
+    ("history", "allowed"), [([], 200), ([0, 0, 0], 200), ([30], 300), ([30, 10, 1_000], 300), ([1_000, 1_000], 10_000)]
 )
 def test_breaker_allows_ten_times_the_median_and_at_least_the_floor(history: list[int], allowed: int) -> None:
     assert Bounds(max_deletes=100_000, factor=10, floor=200).allowed(history) == allowed

@@ -8,9 +8,7 @@ from dpp.platform.db.postgres import Database
 from dpp.runs.operations.switch import decide
 
 
-def switch(
-    database: Database, scope: PackType | None = None, *, enabled: bool, at: datetime | None = None
-) -> None:
+def switch(database: Database, scope: PackType | None = None, *, enabled: bool, at: datetime | None = None) -> None:
     """Take a decision, now or at `at`."""
     with database.connection() as connection:
         decide(

@@ -51,9 +51,7 @@ class DeadLetterQueue:
     def bodies(self) -> list[str]:
         """Receive and delete all visible messages."""
         taken: list[str] = []
-        while found := self.world.sqs.receive_message(QueueUrl=self.queue.url, MaxNumberOfMessages=10).get(
-            "Messages"
-        ):
+        while found := self.world.sqs.receive_message(QueueUrl=self.queue.url, MaxNumberOfMessages=10).get("Messages"):
             for message in found:
                 taken.append(message["Body"])
                 self.world.sqs.delete_message(QueueUrl=self.queue.url, ReceiptHandle=message["ReceiptHandle"])
@@ -153,9 +151,7 @@ def test_a_list_has_every_message_once_up_to_its_limit(dlq: DeadLetterQueue) -> 
 class TestRedrive:
     """`redrive` sends messages back to the run queue."""
 
-    def test_waiting_runs_are_sent_back_ended_ones_deleted_others_left(
-        self, dlq: DeadLetterQueue, each: Each
-    ) -> None:
+    def test_waiting_runs_are_sent_back_ended_ones_deleted_others_left(self, dlq: DeadLetterQueue, each: Each) -> None:
         """RUN-15, RUN-20, RUN-22: a run that the reaper or reconcile will end needs no message."""
         assert dlq.handled(redrive) == {
             each.queued.id: Action.SENT_BACK,
@@ -191,15 +187,10 @@ class TestRedrive:
     def test_only_the_chosen_messages_are_touched(self, dlq: DeadLetterQueue, each: Each) -> None:
         """RUN-15: chosen by the id of a run or of a message."""
         chosen = Choice(100, frozenset({each.queued.id, each.unreadable}))
-        assert dlq.handled(redrive, chosen) == {
-            each.queued.id: Action.SENT_BACK,
-            each.unreadable: Action.LEFT,
-        }
+        assert dlq.handled(redrive, chosen) == {each.queued.id: Action.SENT_BACK, each.unreadable: Action.LEFT}
         assert len(dlq.bodies()) == 5
 
-    def test_a_message_that_could_not_be_sent_stays_in_the_queue(
-        self, dlq: DeadLetterQueue, each: Each
-    ) -> None:
+    def test_a_message_that_could_not_be_sent_stays_in_the_queue(self, dlq: DeadLetterQueue, each: Each) -> None:
         """RUN-15: it is sent first and deleted afterwards. Held messages become visible again."""
         gone = Queue(f"{dlq.world.queue_url}-gone", lambda: dlq.world.sqs)
         with pytest.raises(QueueUnavailable):
@@ -248,9 +239,7 @@ class TestDrop:
         assert (position.balance_usd_micros, position.balanced) == (A_CREDIT, True)
         assert dlq.bodies() == []
 
-    def test_every_message_is_deleted_and_no_other_run_is_touched(
-        self, dlq: DeadLetterQueue, each: Each
-    ) -> None:
+    def test_every_message_is_deleted_and_no_other_run_is_touched(self, dlq: DeadLetterQueue, each: Each) -> None:
         """RUN-15, RUN-20, RUN-22: the worker ends its run, reconcile a claimed one."""
         untouched = [each.ending, each.processing, each.ended]
         before = [dlq.world.run(run) for run in untouched]

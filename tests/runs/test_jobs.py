@@ -159,9 +159,7 @@ class TestReconcile:
     """RUN-22: reconcile finishes what a crash left unfinished."""
 
     @pytest.mark.parametrize("at", ["settle", "settle reply", "commit"])
-    def test_run_22_a_claim_with_a_stored_envelope_is_completed_at_its_cost(
-        self, world: World, at: str
-    ) -> None:
+    def test_run_22_a_claim_with_a_stored_envelope_is_completed_at_its_cost(self, world: World, at: str) -> None:
         """RUN-22, D3: the worker died after the upload; the run has the same charge, once."""
         tenant = world.tenant()
         run = world.leased(tenant)
@@ -212,12 +210,7 @@ class TestReconcile:
 
     @pytest.mark.parametrize(
         "body",
-        [
-            b"",
-            b"not json",
-            b"[]",
-            b'{"run_id": "another", "status": "COMPLETED", "cost": {"used_usd": "0.0500"}}',
-        ],
+        [b"", b"not json", b"[]", b'{"run_id": "another", "status": "COMPLETED", "cost": {"used_usd": "0.0500"}}'],
     )
     def test_run_22_an_unreadable_envelope_counts_as_missing(self, world: World, body: bytes) -> None:
         """RUN-22: also the envelope of another run."""
@@ -267,9 +260,7 @@ class TestReconcile:
         assert world.position(tenant).balance_usd_micros == A_CREDIT - A_RESERVATION
         assert world.position(tenant).balanced
 
-    def test_d2_a_reservation_that_redis_lost_is_entered_again_and_the_claim_finished(
-        self, world: World
-    ) -> None:
+    def test_d2_a_reservation_that_redis_lost_is_entered_again_and_the_claim_finished(self, world: World) -> None:
         """D2, D3: a run with neither reservation nor receipt is not disputed: Postgres has its reservation as open."""
         tenant = world.tenant()
         run = world.leased(tenant)

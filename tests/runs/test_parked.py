@@ -22,16 +22,7 @@ from dpp.runs.model import Run
 from dpp.runs.submit import SubmitEffects, submit
 from tests.runs.switched import disable, enable
 from tests.support.faults import FlakyDatabase
-from tests.support.world import (
-    A_COST,
-    A_CREDIT,
-    A_RESERVATION,
-    DONE,
-    ScriptedPacks,
-    World,
-    a_request,
-    message_of,
-)
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, World, a_request, message_of
 
 PACKS = [None, PackType.DECISION]
 
@@ -68,9 +59,7 @@ class TestParking:
     """The worker parks a run instead of starting it."""
 
     @pytest.mark.parametrize("scope", PACKS)
-    def test_a_waiting_run_is_parked_and_its_message_acknowledged(
-        self, world: World, scope: PackType | None
-    ) -> None:
+    def test_a_waiting_run_is_parked_and_its_message_acknowledged(self, world: World, scope: PackType | None) -> None:
         """It stays QUEUED with its money reserved, as if never sent; no pack is started."""
         tenant, packs = world.tenant(), ScriptedPacks()
         run = world.submit(tenant).run
@@ -198,11 +187,7 @@ class TestFaults:
         disable(world.database)
         database = FlakyDatabase(world.database_url, **at)
         with pytest.raises(DependencyUnavailable):
-            execute(
-                message_of(run),
-                "receipt",
-                replace(world.work_effects(), database=database, pauses_seconds=()),
-            )
+            execute(message_of(run), "receipt", replace(world.work_effects(), database=database, pauses_seconds=()))
         database.close()
         assert world.run(run).status == Status.QUEUED
         assert _work(world, run) == WorkOutcome.PARKED

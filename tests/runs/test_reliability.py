@@ -15,9 +15,7 @@ from tests.support.world import A_COST, ScriptedPacks, Tenant, World, message_of
 def worked(world: World, tenant: Tenant, score: float, **changes: Any) -> Run:
     """A run whose pack returned a result with this score."""
     run = world.submit(tenant, **changes).run
-    answer = PackSuccess(
-        data={"answer_text": "42"}, reliability_score=score, cost_usd_micros=A_COST, tokens_consumed=7
-    )
+    answer = PackSuccess(data={"answer_text": "42"}, reliability_score=score, cost_usd_micros=A_COST, tokens_consumed=7)
     execute(message_of(run), "receipt", world.work_effects(ScriptedPacks(answer)))
     return world.run(run)
 
@@ -37,9 +35,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("pack_type", list(PackType))
-def test_run_3_the_minimum_applies_to_every_pack_and_equal_is_enough(
-    world: World, pack_type: PackType
-) -> None:
+def test_run_3_the_minimum_applies_to_every_pack_and_equal_is_enough(world: World, pack_type: PackType) -> None:
     """RUN-3, RUN-17: with the charge and the reason of the failure."""
     tenant = world.tenant()
     asked: dict[str, Any] = {"pack_type": pack_type}

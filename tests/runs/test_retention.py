@@ -38,9 +38,7 @@ def _retain(world: World, now: datetime) -> RetentionReport:
 
 def _has_inputs(world: World, run_id: object) -> bool:
     with world.database.connection() as connection:
-        return (
-            connection.execute("SELECT 1 FROM run_inputs WHERE run_id = %s", (run_id,)).fetchone() is not None
-        )
+        return connection.execute("SELECT 1 FROM run_inputs WHERE run_id = %s", (run_id,)).fetchone() is not None
 
 
 def test_run_12_a_run_becomes_a_tombstone_after_30_days_and_keeps_its_money_state(world: World) -> None:
@@ -156,10 +154,7 @@ _CASES: dict[str, tuple[dict[str, Any], bool]] = {
     "queued": (queued(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
     "processing": (processing(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
     "claimed": (claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "disputed": (
-        claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC), money_state=MoneyState.DISPUTED),
-        False,
-    ),
+    "disputed": (claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC), money_state=MoneyState.DISPUTED), False),
 }
 
 
@@ -174,9 +169,7 @@ class TestTombstones:
             yield opened
 
     @pytest.mark.parametrize("case", _CASES)
-    def test_only_an_old_tombstone_is_deleted_with_its_inputs(
-        self, connection: Connection, case: str
-    ) -> None:
+    def test_only_an_old_tombstone_is_deleted_with_its_inputs(self, connection: Connection, case: str) -> None:
         row, goes = _CASES[case]
         insert(connection, row)
         connection.execute("INSERT INTO run_inputs (run_id, inputs) VALUES (%s, '{}')", (row["run_id"],))
@@ -211,9 +204,7 @@ class TestTombstones:
         assert use.bytes_a_day == pytest.approx(use.bytes / 2)
 
     @pytest.mark.parametrize("role", [None, ROLE])
-    @pytest.mark.parametrize(
-        "case", [case for case, (row, _) in _CASES.items() if row["status"] != "EXPIRED"]
-    )
+    @pytest.mark.parametrize("case", [case for case, (row, _) in _CASES.items() if row["status"] != "EXPIRED"])
     def test_no_role_can_delete_a_run_that_is_not_a_tombstone(
         self, connection: Connection, case: str, role: str | None
     ) -> None:

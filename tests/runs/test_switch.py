@@ -67,16 +67,12 @@ def test_a_repeated_decision_changes_nothing(connection: Connection) -> None:
     decision = _decision()
     _decide(connection, decision)
     assert _decide(connection, decision) == Decision(REPEATED, decision)
-    assert _decide(connection, replace(decision, actor="ops_two", reason="again")) == Decision(
-        REPEATED, decision
-    )
+    assert _decide(connection, replace(decision, actor="ops_two", reason="again")) == Decision(REPEATED, decision)
     assert switches(connection) == (decision,)
 
 
 @pytest.mark.parametrize("change", [{"enabled": True}, {"decided_at": NOON + timedelta(hours=1)}])
-def test_a_decision_id_with_another_content_is_a_conflict(
-    connection: Connection, change: dict[str, Any]
-) -> None:
+def test_a_decision_id_with_another_content_is_a_conflict(connection: Connection, change: dict[str, Any]) -> None:
     """A caller that passes the time of the call as that of the decision would undo newer ones."""
     decision = _decision()
     _decide(connection, decision)
@@ -102,20 +98,14 @@ def test_a_superseded_decision_stays_superseded_when_repeated(connection: Connec
 
 def test_of_two_decisions_at_the_same_time_the_greater_id_applies(connection: Connection) -> None:
     lower, upper = _decision(decision_id=UUID(int=1)), _decision(decision_id=UUID(int=2), enabled=True)
-    assert [_decide(connection, each).outcome for each in (lower, upper, lower)] == [
-        APPLIED,
-        APPLIED,
-        SUPERSEDED,
-    ]
+    assert [_decide(connection, each).outcome for each in (lower, upper, lower)] == [APPLIED, APPLIED, SUPERSEDED]
     again = [replace(each, scope=PackType.OCR) for each in (upper, lower)]
     assert [_decide(connection, each).outcome for each in again] == [APPLIED, SUPERSEDED]
 
 
 def test_every_order_of_decisions_has_the_same_result(connection: Connection) -> None:
     """24 orders of four decisions, two of them at the same time."""
-    four = [
-        _decision(decided_at=NOON + timedelta(hours=hours), enabled=hours % 2 == 0) for hours in (0, 1, 1, 2)
-    ]
+    four = [_decision(decided_at=NOON + timedelta(hours=hours), enabled=hours % 2 == 0) for hours in (0, 1, 1, 2)]
     for order in itertools.permutations(four):
         with connection.transaction(force_rollback=True):
             for each in order:

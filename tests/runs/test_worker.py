@@ -99,9 +99,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
             assert beaten.wait(10)
             assert world.ledger.client.ttl(key) > 100
             with world.database.connection() as connection:
-                left = connection.execute(
-                    "SELECT lease_expires_at - now() > interval '100 s' FROM runs"
-                ).fetchone()
+                left = connection.execute("SELECT lease_expires_at - now() > interval '100 s' FROM runs").fetchone()
             assert left == (True,)
             return DONE
 
@@ -249,11 +247,7 @@ def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World)
     assert execute(message_of(run), "receipt", effects).outcome == WorkOutcome.ENDED
     assert database.uses == 5
     ended = world.run(run)
-    assert (ended.status, ended.finalize_stage, ended.version) == (
-        Status.COMPLETED,
-        FinalizeStage.COMMITTED,
-        3,
-    )
+    assert (ended.status, ended.finalize_stage, ended.version) == (Status.COMPLETED, FinalizeStage.COMMITTED, 3)
     assert world.position(tenant).balanced
 
 
@@ -275,9 +269,7 @@ class TestHandler:
         assert answer == {"batchItemFailures": [{"itemIdentifier": "bad"}, {"itemIdentifier": "worse"}]}
         assert world.run(run).status == Status.COMPLETED
 
-    def test_run_15_a_batch_that_fails_completely_names_each_message(
-        self, world: World, handler: Any
-    ) -> None:
+    def test_run_15_a_batch_that_fails_completely_names_each_message(self, world: World, handler: Any) -> None:
         """RUN-15: an exception would hide which messages failed."""
         answer = handler({"Records": [_record("a", "{}"), _record("b", "{}")]}, lambda_context())
         assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["a", "b"]

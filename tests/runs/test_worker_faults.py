@@ -65,9 +65,7 @@ FAULTS: dict[str, tuple[Break, int]] = {
 
 
 @pytest.mark.parametrize(("fault", "charge"), FAULTS.values(), ids=FAULTS.keys())
-def test_after_a_fault_the_run_ends_once_and_the_ledger_balances(
-    world: World, fault: Break, charge: int
-) -> None:
+def test_after_a_fault_the_run_ends_once_and_the_ledger_balances(world: World, fault: Break, charge: int) -> None:
     """The worker stops at the fault; a redelivery and the jobs finish, at the cost that each fault allows."""
     tenant = world.tenant()
     run = world.submit(tenant).run

@@ -152,16 +152,9 @@ def test_no_query_reads_a_whole_table(filled: Connection, queries: Queries, name
     """The plan has no sequential scan, except of the at most six switches, and a page is not sorted."""
     some = filled.execute("SELECT run_id FROM runs LIMIT 1").fetchone()
     assert some is not None
-    ids = {
-        "run_id": some[0],
-        "run_ids": [some[0]] * 50,
-        "key_id": uuid4(),
-        "credit_id": uuid4(),
-        "after_id": some[0],
-    }
+    ids = {"run_id": some[0], "run_ids": [some[0]] * 50, "key_id": uuid4(), "credit_id": uuid4(), "after_id": some[0]}
     plan = "\n".join(
-        row[0]
-        for row in filled.execute(sql.SQL("EXPLAIN ") + sql.SQL(queries[name]), _PARAMS | ids).fetchall()
+        row[0] for row in filled.execute(sql.SQL("EXPLAIN ") + sql.SQL(queries[name]), _PARAMS | ids).fetchall()
     )
     assert "Seq Scan" not in plan.replace("Seq Scan on execution_switches", ""), plan
     if name.startswith("page_"):

@@ -25,11 +25,7 @@ from tests.schema.rows import (
 )
 
 _STAGES = (None, *FinalizeStage)
-_INTENTS = (
-    intent("COMPLETED", "SETTLED", 100),
-    intent("FAILED", "SETTLED", 100),
-    intent("FAILED", "REFUNDED", 0),
-)
+_INTENTS = (intent("COMPLETED", "SETTLED", 100), intent("FAILED", "SETTLED", 100), intent("FAILED", "REFUNDED", 0))
 _ACCEPTED: dict[str, dict[str, Any]] = {
     "queued": queued(),
     "processing": processing(),
@@ -42,9 +38,7 @@ _ACCEPTED: dict[str, dict[str, Any]] = {
     "a charge of all": completed(finalize_charge_usd_micros=250_000, actual_cost_usd_micros=250_000),
     "the largest reservation": queued(reservation_max_cost_usd_micros=2**53 - 1),
     "a free key of a run that was never queued": refunded(idempotency_released_at="2026-01-01T00:00:00Z"),
-    "a tombstone": completed(
-        status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z", **NO_RESULT
-    ),
+    "a tombstone": completed(status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z", **NO_RESULT),
 }
 _REJECTED: dict[str, dict[str, dict[str, Any]]] = {
     "runs_reservation_max_cost_usd_micros_check": {
@@ -75,9 +69,7 @@ _REJECTED: dict[str, dict[str, dict[str, Any]]] = {
         "queued with a lease": queued(**LEASE),
         "processing without a lease": processing(lease_token=None, lease_expires_at=None),
         "a tombstone with its key": completed(status=Status.EXPIRED, **NO_RESULT),
-        "a tombstone with its result": completed(
-            status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z"
-        ),
+        "a tombstone with its result": completed(status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z"),
     },
     "runs_result_is_whole": {"an incomplete result": completed(result_sha256=None)},
     "runs_result_sha256_check": {"a result hash in capitals": completed(result_sha256="AB" * 32)},
@@ -90,10 +82,7 @@ _REJECTED: dict[str, dict[str, dict[str, Any]]] = {
             status=Status.FAILED, last_error_reason_code="X", finalize_outcome="COMPLETED"
         ),
         "a refund instead of the intended settle": completed(
-            status=Status.FAILED,
-            money_state=MoneyState.REFUNDED,
-            last_error_reason_code="X",
-            finalize_outcome="FAILED",
+            status=Status.FAILED, money_state=MoneyState.REFUNDED, last_error_reason_code="X", finalize_outcome="FAILED"
         ),
         "charged before the end": claimed(actual_cost_usd_micros=50_000),
     },
@@ -103,10 +92,7 @@ _REJECTED: dict[str, dict[str, dict[str, Any]]] = {
         "a free key of a charged run": completed(idempotency_released_at="2026-01-01T00:00:00Z"),
     },
     "runs_tokens_consumed_check": {"tokens below zero": queued(tokens_consumed=-1)},
-    "runs_timebox_sec_check": {
-        "no timebox": queued(timebox_sec=0),
-        "a timebox over 90 s": queued(timebox_sec=91),
-    },
+    "runs_timebox_sec_check": {"no timebox": queued(timebox_sec=0), "a timebox over 90 s": queued(timebox_sec=91)},
     "runs_min_reliability_score_check": {
         "a score above 1": queued(min_reliability_score="1.01"),
         "a score of NaN": queued(min_reliability_score="NaN"),

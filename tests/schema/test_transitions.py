@@ -36,15 +36,11 @@ def _leased(connection: Connection) -> Run:
 
 
 def _claimed(connection: Connection, run: Run, intent: Intent) -> Run:
-    return _not_none(
-        store.claim(connection, run, Guard(run.status, run.lease_token), intent, finalize_token="token")
-    )
+    return _not_none(store.claim(connection, run, Guard(run.status, run.lease_token), intent, finalize_token="token"))
 
 
 def _committed(connection: Connection, run: Run, intent: Intent) -> Run:
-    return _not_none(
-        store.commit(connection, _claimed(connection, run, intent), release_idempotency_key=False)
-    )
+    return _not_none(store.commit(connection, _claimed(connection, run, intent), release_idempotency_key=False))
 
 
 def _expired(connection: Connection, run: Run) -> Run:
@@ -120,9 +116,7 @@ def _reached(connection: Connection, query: str, run: Run, later: datetime) -> s
             try:
                 moved = attempt()
             except psycopg.errors.CheckViolation:
-                assert query in ("claim", "reclaim", "resolve"), (
-                    "the schema only rejects an intent that doesn't fit"
-                )
+                assert query in ("claim", "reclaim", "resolve"), "the schema only rejects an intent that doesn't fit"
                 continue
             stored = _not_none(store.find(connection, run.tenant_id, run.run_id))
             assert stored == (moved or run), "a loser gets zero rows, and nothing was written"
@@ -140,9 +134,7 @@ def later(connection: Connection) -> datetime:
     return row[0]  # type: ignore[no-any-return]
 
 
-def test_each_query_makes_exactly_the_transitions_of_the_machine(
-    connection: Connection, later: datetime
-) -> None:
+def test_each_query_makes_exactly_the_transitions_of_the_machine(connection: Connection, later: datetime) -> None:
     """RUN-24, D3: every query, for a run in every state; other transitions affect no row."""
     reached: set[tuple[State, State, str]] = set()
     seen = set()
@@ -182,24 +174,17 @@ def test_only_the_lease_holder_can_claim(connection: Connection) -> None:
     assert store.find(connection, TENANT_ID, run.run_id) == run
 
 
-def test_the_reaper_claims_only_a_lease_that_is_expired_when_it_writes(
-    connection: Connection, later: datetime
-) -> None:
+def test_the_reaper_claims_only_a_lease_that_is_expired_when_it_writes(connection: Connection, later: datetime) -> None:
     """RUN-20: a heartbeat between scan and claim keeps the lease."""
     run = _leased(connection)
     guard = Guard(Status.PROCESSING, run.lease_token, lease_must_have_expired=True)
     assert store.claim(connection, run, guard, _FAILED, finalize_token="f") is None
     assert store.extend_lease(connection, run, later - timedelta(minutes=59))
-    assert (
-        store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later - timedelta(minutes=58))
-        is None
-    )
+    assert store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later - timedelta(minutes=58)) is None
     assert store.claim(connection, run, guard, _FAILED, finalize_token="f", now=later) is not None
 
 
-def test_the_sweeper_claims_only_a_run_that_waited_long_enough(
-    connection: Connection, later: datetime
-) -> None:
+def test_the_sweeper_claims_only_a_run_that_waited_long_enough(connection: Connection, later: datetime) -> None:
     """RUN-21: by Postgres's clock, when it writes."""
     run = _inserted(connection)
     guard = Guard(Status.QUEUED, None, minimum_age_seconds=3_600)
@@ -216,9 +201,7 @@ def test_only_a_stuck_claim_is_taken_over_and_its_first_holder_then_commits_noth
     claimed = _claimed(connection, _leased(connection), _COMPLETED)
     early = store.reclaim(connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300)
     assert early is None
-    taken = store.reclaim(
-        connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300, now=later
-    )
+    taken = store.reclaim(connection, claimed, _FAILED, finalize_token="second", stuck_after_seconds=300, now=later)
     assert taken is not None
     assert (taken.finalize_token, taken.intent) == ("second", replace(_FAILED, tokens_consumed=0))
     assert store.commit(connection, claimed, release_idempotency_key=False) is None
@@ -228,9 +211,7 @@ def test_only_a_stuck_claim_is_taken_over_and_its_first_holder_then_commits_noth
     assert store.commit(connection, taken, release_idempotency_key=False) is not None
 
 
-def test_a_claim_or_commit_whose_reply_was_lost_is_found_only_by_its_token(
-    connection: Connection,
-) -> None:
+def test_a_claim_or_commit_whose_reply_was_lost_is_found_only_by_its_token(connection: Connection) -> None:
     """RUN-19, D3: the winner may repeat the call; any other caller loses."""
     run = _leased(connection)
     guard = Guard(Status.PROCESSING, run.lease_token)

@@ -196,9 +196,7 @@ def _submit(sim: Simulation, name: str, request: SubmitRequest, to: Connections)
         return isinstance(error, IdempotencyConflict | InsufficientBudget)
     run = done.run
     sim.note("", f"receives 202 for run {run.id[:8]}", "")
-    sim.accepted.append(
-        Accepted(name, request.tenant_id, request.idempotency_key, run.payload_hash, run.run_id)
-    )
+    sim.accepted.append(Accepted(name, request.tenant_id, request.idempotency_key, run.payload_hash, run.run_id))
     return True
 
 
@@ -222,10 +220,7 @@ class _Packs:
             result = PackFailure(reason_code=PackReason.PACK_FAILED, detail="on purpose")
         else:
             result = PackSuccess(
-                data={"answer_text": "42"},
-                reliability_score=1.0,
-                cost_usd_micros=_COSTS[kind],
-                tokens_consumed=7,
+                data={"answer_text": "42"}, reliability_score=1.0, cost_usd_micros=_COSTS[kind], tokens_consumed=7
             )
         sim.answers.setdefault(request.run_id, []).append(result)
         return result

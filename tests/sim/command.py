@@ -83,7 +83,7 @@ def _many(first: int, seeds: int, jobs: int, allowed: frozenset[Fault]) -> int:
         rate = total.seeds / (time.monotonic() - began)
         _print(
             f"{total.seeds:>8} of {seeds} seeds, {rate:.0f}/s: {total.steps} steps, {total.runs} runs, "
-            f"{total.disputed} disputed, {len(total.failures)} broken",
+            f"{total.disputed} disputed, {len(total.failures)} broken"
         )
     for seed in total.failures[:_REPORTED_FAILURES]:
         _print_shrunk(seed, allowed)
@@ -111,9 +111,7 @@ def _print_shrunk(seed: int, allowed: frozenset[Fault]) -> None:
         small = shrunk(decisions, lambda candidate: bool(simulate(candidate, allowed).broken))
         verdict = simulate(small, allowed)
     replay = ",".join(map(str, verdict.decisions))
-    _print(
-        f"\nseed {seed}, shrunk:\n{report(verdict)}\n\n  Replay it: python -m tests.sim --replay {replay}\n"
-    )
+    _print(f"\nseed {seed}, shrunk:\n{report(verdict)}\n\n  Replay it: python -m tests.sim --replay {replay}\n")
 
 
 def _print(text: str) -> None:

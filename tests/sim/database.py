@@ -41,9 +41,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _NOW = "transaction_time"
 """The parameter that takes the place of now()."""
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-_NAMES: Mapping[str, str] = {
-    queries[name]: name for queries in (RUNS, SUBMIT, MONEY) for name in queries.names()
-}
+_NAMES: Mapping[str, str] = {queries[name]: name for queries in (RUNS, SUBMIT, MONEY) for name in queries.names()}
 _LOADED: Mapping[str, Callable[[Any], Any]] = {
     "TIMESTAMPTZ": lambda value: _EPOCH + timedelta(microseconds=value),
     "UUID": UUID,
@@ -166,10 +164,7 @@ class Database:
 
 def _loaded(loads: Sequence[Callable[[Any], Any] | None], row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
-        [
-            value if load is None or value is None else load(value)
-            for load, value in zip(loads, row, strict=True)
-        ]
+        [value if load is None or value is None else load(value) for load, value in zip(loads, row, strict=True)]
     )
 
 
@@ -208,10 +203,7 @@ class _Pool:
     def take(self) -> sqlite3.Connection:
         """A connection to an empty database."""
         connection = self._free.pop() if self._free else _connect()
-        for table in (
-            "begun_while_disabled",
-            *reversed(schema().tables),
-        ):  # first the rows that refer to others
+        for table in ("begun_while_disabled", *reversed(schema().tables)):  # first the rows that refer to others
             connection.execute(f"DELETE FROM {table}")
         return connection
 

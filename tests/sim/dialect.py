@@ -7,11 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 _MICROS = {"second": 10**6, "minute": 60 * 10**6, "hour": 3_600 * 10**6, "day": 86_400 * 10**6}
-_FUNCTIONS = {
-    "JSONB_AGG": "json_group_array",
-    "JSONB_BUILD_ARRAY": "json_array",
-    "JSONB_TYPEOF": "json_type",
-}
+_FUNCTIONS = {"JSONB_AGG": "json_group_array", "JSONB_BUILD_ARRAY": "json_array", "JSONB_TYPEOF": "json_type"}
 
 
 def to_sqlite(tree: exp.Expr) -> str:

@@ -38,14 +38,7 @@ class Fault(StrEnum):
     """A function's own clock is wrong by up to 10 minutes."""
 
 
-ANYWHERE = (
-    Fault.REFUSED,
-    Fault.REPLY_LOST,
-    Fault.SLOW,
-    Fault.CRASH,
-    Fault.CRASH_AFTER,
-    Fault.CRASH_IN_FLIGHT,
-)
+ANYWHERE = (Fault.REFUSED, Fault.REPLY_LOST, Fault.SLOW, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_IN_FLIGHT)
 """The faults that can strike any call."""
 
 ALL = frozenset(Fault)

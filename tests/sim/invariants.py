@@ -40,22 +40,13 @@ class Ended(Protocol):
 
 def broken(sim: Ended) -> list[str]:
     """Every broken invariant."""
-    return [
-        *_money(sim),
-        *_work(sim),
-        *_books(sim),
-        *_clients(sim),
-        *_objects(sim),
-        *_switches(sim),
-    ]
+    return [*_money(sim), *_work(sim), *_books(sim), *_clients(sim), *_objects(sim), *_switches(sim)]
 
 
 def broken_before_recovery(sim: Simulation) -> Iterator[str]:
     """Check the invariants that hold before the recovery, when all actors are done."""
     for decision in sim.database.decisions:
-        current = next(
-            row for row in sim.rows("execution_switches") if row["scope"] == (decision.scope or "*")
-        )
+        current = next(row for row in sim.rows("execution_switches") if row["scope"] == (decision.scope or "*"))
         if (current["decided_at"], current["decision_id"]) < (decision.decided_at, decision.decision_id):
             yield f"decision {str(decision.decision_id)[:8]} was undone by an older one"
     if sim.has(Fault.MESSAGE_LOST):

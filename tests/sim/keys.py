@@ -152,9 +152,7 @@ class Keys:
             value[member] = int(score)
         return int(is_new)
 
-    def _zrangebyscore(
-        self, key: str, _low: str, high: str, _limit: str, start: str, count: str
-    ) -> list[str]:
+    def _zrangebyscore(self, key: str, _low: str, high: str, _limit: str, start: str, count: str) -> list[str]:
         ordered = sorted(self.scores(key).items(), key=lambda item: (item[1], item[0]))
         found = [member for member, score in ordered if score <= int(high)]
         return found[int(start) : int(start) + int(count)]

@@ -54,11 +54,7 @@ class Wire:
     """The connection between a caller and a server. A simulation overrides it to pass time and to inject faults."""
 
     def call[Result](
-        self,
-        _port: str,
-        _operation: str,
-        effect: Callable[[], Result],
-        _only: Sequence[Fault] | None = None,
+        self, _port: str, _operation: str, effect: Callable[[], Result], _only: Sequence[Fault] | None = None
     ) -> Result:
         """Make one call. Raises the port's error of `AWAY` if a fault makes the caller see one."""
         return effect()

@@ -12,9 +12,7 @@ from sqlglot import exp
 from tests.sim.dialect import to_sqlite
 
 _MIGRATIONS = Path(__file__).parents[2] / "migrations/sql"
-_NAMES = (
-    "tenants|budget_credits|runs|run_inputs|ledger_audits|ledger_rebuilds|ledger_charges|execution_switches"
-)
+_NAMES = "tenants|budget_credits|runs|run_inputs|ledger_audits|ledger_rebuilds|ledger_charges|execution_switches"
 _CREATE = re.compile(
     rf"^CREATE TABLE (?:{_NAMES}) \(.*?^\)|^CREATE UNIQUE INDEX \w+ ON (?:{_NAMES}) .*?(?=;$)", re.M | re.S
 )

@@ -111,11 +111,7 @@ class Simulation(Wire):
     # --- calls of the actors --------------------------------------------------------------------------------
 
     def call[Result](
-        self,
-        port: str,
-        operation: str,
-        effect: Callable[[], Result],
-        only: Sequence[Fault] | None = None,
+        self, port: str, operation: str, effect: Callable[[], Result], only: Sequence[Fault] | None = None
     ) -> Result:
         """Let others act first, then make the call, fail, or let the caller die."""
         self.scheduler.step()

@@ -38,12 +38,7 @@ _ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
     "DEL": [(_KEY,), (_KEY, _KEY)],
     "PEXPIRE": [(_KEY, "60000"), (_KEY, st.sampled_from(["007", "1.5", "x"]))],
     "GET": [(_KEY,)],
-    "SET": [
-        (_KEY, _TEXT),
-        (_KEY, _TEXT, "PX", "60000"),
-        (_KEY, _TEXT, "EX", "60", "NX"),
-        (_KEY, _TEXT, "NX"),
-    ],
+    "SET": [(_KEY, _TEXT), (_KEY, _TEXT, "PX", "60000"), (_KEY, _TEXT, "EX", "60", "NX"), (_KEY, _TEXT, "NX")],
     "INCRBY": [(_KEY, _TEXT)],
     "DECRBY": [(_KEY, _TEXT)],
     "HGET": [(_KEY, _NAME)],
@@ -161,20 +156,7 @@ def test_any_sequence_of_commands_does_the_same_in_memory_and_in_valkey(
 _RUN = st.sampled_from(["0", "1", "2"])
 _HOUR, _WEEK = "3600000", "604800000"
 _MAX_AMOUNT = 2**53 - 1
-_AMOUNTS = [
-    "0",
-    "1",
-    "007",
-    "200",
-    "400",
-    "-1",
-    "1e3",
-    "",
-    "1.5",
-    f"{10**14}",
-    f"{_MAX_AMOUNT}",
-    f"{_MAX_AMOUNT + 1}",
-]
+_AMOUNTS = ["0", "1", "007", "200", "400", "-1", "1e3", "", "1.5", f"{10**14}", f"{_MAX_AMOUNT}", f"{_MAX_AMOUNT + 1}"]
 _FACTS = st.fixed_dictionaries(
     {
         "run": _RUN,

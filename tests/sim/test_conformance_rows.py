@@ -207,9 +207,7 @@ def _by_key(row: Sequence[Any]) -> str:
     return str(row[:2])
 
 
-@settings(
-    max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(_CALLS, min_size=3, max_size=30))
 def test_any_sequence_of_statements_does_the_same_in_memory_and_in_postgres(
     database_url: str, calls: list[Call]
@@ -227,11 +225,7 @@ _START: _Step = ("start_processing", 1, {})
 _COMMIT: _Step = ("commit", 61, {})
 _PARK: _Step = ("park", 1, {})
 _CLAIM: _Step = ("claim", 1, {})
-_CLAIM_WAITING: _Step = (
-    "claim",
-    61,
-    {"expected_status": "QUEUED", "minimum_age_seconds": 3_600, "intent": 2},
-)
+_CLAIM_WAITING: _Step = ("claim", 61, {"expected_status": "QUEUED", "minimum_age_seconds": 3_600, "intent": 2})
 _REAP = {"lease_must_have_expired": True, "intent": 1}
 _SWITCH = {"scope": "decision", "enabled": False}
 _LIVES: dict[str, list[_Step]] = {
@@ -243,14 +237,7 @@ _LIVES: dict[str, list[_Step]] = {
         ("claim", 0, {"expected_status": "QUEUED", "intent": 2}),
         ("commit", 0, {"release_idempotency_key": True}),
     ],
-    "taken over": [
-        _START,
-        _CLAIM,
-        ("reclaim", 7, {"intent": 1}),
-        ("commit", 7, {"stale": 1}),
-        _COMMIT,
-        _COMMIT,
-    ],
+    "taken over": [_START, _CLAIM, ("reclaim", 7, {"intent": 1}), ("commit", 7, {"stale": 1}), _COMMIT, _COMMIT],
     "disputed": [_START, _CLAIM, ("dispute", 1, {}), _COMMIT, ("reclaim", 61, {"intent": 1})],
     "lease extended": [_START, ("extend_lease", 2, {}), ("extend_lease", 6, {}), ("mark_enqueued", 6, {})],
     "parked and resumed": [
@@ -293,11 +280,7 @@ def test_a_run_takes_the_same_way_through_its_states(database_url: str, life: st
         for name, minutes, given in [
             ("insert_run", 0, {}),
             *_LIVES[life],
-            *(
-                (name, 61, {})
-                for name in _STATEMENTS
-                if name.startswith(("page_", "run_", "books", "position"))
-            ),
+            *((name, 61, {}) for name in _STATEMENTS if name.startswith(("page_", "run_", "books", "position"))),
             ("insert_run", 61, {"run": 1}),
         ]
     ]

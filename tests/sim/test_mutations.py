@@ -10,9 +10,7 @@ from tests.sim.command import run_seeds
 from tests.sim.faults import KEPT_DATA
 
 
-@pytest.mark.parametrize(
-    ("mutation", "simulation"), SIMULATED, ids=lambda value: getattr(value, "name", value)
-)
+@pytest.mark.parametrize(("mutation", "simulation"), SIMULATED, ids=lambda value: getattr(value, "name", value))
 def test_the_simulation_finds_a_mutation(mutation: Mutation, simulation: Simulation) -> None:
     """An unfound mutation means that the invariants do not cover it."""
     assert is_found(mutation, simulation)

@@ -53,9 +53,7 @@ def main() -> int:
     return print_result(broken, "every micro-dollar, run, object and message is accounted for")
 
 
-def _soak(
-    state: StackState, accounts: list[Account], options: argparse.Namespace
-) -> tuple[list[Client], Counter[str]]:
+def _soak(state: StackState, accounts: list[Account], options: argparse.Namespace) -> tuple[list[Client], Counter[str]]:
     stop, chance = threading.Event(), random.Random(options.seed)
     clients = [
         Client(

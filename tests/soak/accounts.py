@@ -15,21 +15,13 @@ _REQUESTS_PER_MINUTE = 1_000_000
 
 
 def create_account(
-    connection: psycopg.Connection[Any],
-    ledger: Ledger,
-    purpose: str,
-    amount_usd_micros: int = _CREDIT_USD_MICROS,
+    connection: psycopg.Connection[Any], ledger: Ledger, purpose: str, amount_usd_micros: int = _CREDIT_USD_MICROS
 ) -> Account:
     """A new tenant `<purpose>_<random>`; its rate limit is out of reach."""
     tenant_id, minted = f"{purpose}_{uuid4().hex[:12]}", api_keys.mint()
     create_tenant(connection, tenant_id, f"A {purpose}", _REQUESTS_PER_MINUTE)
     api_keys.store(connection, minted, tenant_id)
     credit(
-        connection,
-        ledger,
-        credit_id=uuid4(),
-        tenant_id=tenant_id,
-        amount_usd_micros=amount_usd_micros,
-        reason=purpose,
+        connection, ledger, credit_id=uuid4(), tenant_id=tenant_id, amount_usd_micros=amount_usd_micros, reason=purpose
     )
     return Account(tenant_id, minted.token)

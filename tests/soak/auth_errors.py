@@ -173,9 +173,7 @@ def _print_times(connection: psycopg.Connection[tuple[object, ...]], tenant: str
     )
     if len(seconds) > 1:
         cut = statistics.quantiles(seconds, n=100)
-        print_line(
-            f"report to analysis: median {cut[49]:.2f} s, 99 % within {cut[98]:.1f} s; {again} messages retried"
-        )
+        print_line(f"report to analysis: median {cut[49]:.2f} s, 99 % within {cut[98]:.1f} s; {again} messages retried")
 
 
 def _count(connection: psycopg.Connection[tuple[object, ...]], query: str, tenant: str) -> int:

@@ -91,6 +91,4 @@ def _function_of(pid: int) -> str | None:
     except OSError:
         return None
     prefix = b"AWS_LAMBDA_FUNCTION_NAME="
-    return next(
-        (entry.removeprefix(prefix).decode() for entry in variables if entry.startswith(prefix)), None
-    )
+    return next((entry.removeprefix(prefix).decode() for entry in variables if entry.startswith(prefix)), None)

@@ -24,9 +24,7 @@ FROM runs
 
 def unfinished(connection: psycopg.Connection[Any]) -> int:
     """The number of runs that have not ended."""
-    row = connection.execute(
-        "SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'"
-    ).fetchone()
+    row = connection.execute("SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'").fetchone()
     return int(row[0]) if row else 0
 
 
@@ -87,9 +85,7 @@ def _money(connection: psycopg.Connection[Any], ledger: Ledger) -> Iterator[str]
             yield f"the receipt of run {run_id} has another charge than its row"
         if left := ledger.open_reservations(tenant_id):
             yield f"{tenant_id} still has reservations of {left[:5]}"
-    rebuilds = connection.execute(
-        "SELECT tenant_id, reason FROM ledger_rebuilds WHERE reason <> 'CREDIT'"
-    ).fetchall()
+    rebuilds = connection.execute("SELECT tenant_id, reason FROM ledger_rebuilds WHERE reason <> 'CREDIT'").fetchall()
     if rebuilds:
         yield f"ledgers were rebuilt although Redis had lost nothing: {rebuilds[:5]}"
 

@@ -52,9 +52,7 @@ def _soak(place: Place, options: argparse.Namespace) -> list[str]:
             moving, count=options.workspaces, kills=options.kills, files=options.files, say=progress
         )
         medians = {state: round(seconds, 1) for state, seconds in moving.medians().items()}
-        print_line(
-            f"kills {dict(moving.workers.kills)}; median seconds to reach each desired state: {medians}"
-        )
+        print_line(f"kills {dict(moving.workers.kills)}; median seconds to reach each desired state: {medians}")
         print_line(f"seconds until all had reached it: {[round(took) for took in moving.seconds.values()]}")
         ids = set(moving.ids)
     return broken + [f"a process of workspace {one} is left over" for one in ids & processes.running()]
@@ -65,9 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workspaces", type=int, default=200, help="number of workspaces (default 200)")
     parser.add_argument("--kills", type=int, default=60, help="number of kills (default 60)")
     parser.add_argument("--files", type=int, default=20, help="number of files in each home (default 20)")
-    parser.add_argument(
-        "--pairs", type=int, default=2, help="pairs of control and storage processes (default 2)"
-    )
+    parser.add_argument("--pairs", type=int, default=2, help="pairs of control and storage processes (default 2)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the kills' choices")
     return parser
 

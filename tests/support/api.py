@@ -15,12 +15,7 @@ from tests.support.world import Tenant, World
 
 _FUNCTIONS = ("runs_submit", "runs_read", "runs_mcp", "health")
 _HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in (*_FUNCTIONS, "api_docs")}
-COST_HEADERS = (
-    "X-DPP-Cost-Reserved",
-    "X-DPP-Cost-Used",
-    "X-DPP-Budget-Remaining",
-    "X-DPP-Tokens-Consumed",
-)
+COST_HEADERS = ("X-DPP-Cost-Reserved", "X-DPP-Cost-Used", "X-DPP-Budget-Remaining", "X-DPP-Tokens-Consumed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +114,8 @@ def gateway_event(
         "httpMethod": method,
         "headers": {name: found[-1] for name, found in headers.items()},
         "multiValueHeaders": headers,
-        "queryStringParameters": {name: found[-1] for name, found in query.items() if found}
-        if query
-        else None,
-        "multiValueQueryStringParameters": {name: found for name, found in query.items() if found}
-        if query
-        else None,
+        "queryStringParameters": {name: found[-1] for name, found in query.items() if found} if query else None,
+        "multiValueQueryStringParameters": {name: found for name, found in query.items() if found} if query else None,
         "pathParameters": {"run_id": run_id} if run_id else None,
         "stageVariables": None,
         "requestContext": {"requestId": str(uuid4()), "stage": "test", "path": path},

@@ -86,9 +86,7 @@ class CrashSuite(ABC):
         """Crash one call; the violations."""
         injector = FaultInjector(act, at=point.number, kind=kind)
         self.play(act, injector)
-        assert injector.points[point.number - 1 :][:1] == [point], (
-            "the act makes other calls than it did before"
-        )
+        assert injector.points[point.number - 1 :][:1] == [point], "the act makes other calls than it did before"
         found = [f"at the crash: {one}" for one in self.violations_at_crash(act)]
         self.recover(act)
         return [f"{point}, {kind}: {one}" for one in (*found, *self.violations(act))]

@@ -91,9 +91,7 @@ class FaultInjector:
         if self.dead:
             raise Killed
         number = len(self.points) + 1
-        self.points.append(
-            CrashPoint(self._act, number, call.port, call.name, call.writes, call.in_transaction)
-        )
+        self.points.append(CrashPoint(self._act, number, call.port, call.name, call.writes, call.in_transaction))
         return call.make() if number != self._at else self._fail(call)
 
     def land(self) -> None:

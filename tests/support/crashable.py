@@ -172,9 +172,7 @@ class CrashablePort:
         """Make one call; `late` instead of `make`, where it takes effect after its process has ended."""
         writes = name not in self._reads
         after = (late or make) if writes else None
-        return self._injector.pass_through(
-            Call(self._port, name, writes, make, self._error, self._error, after)
-        )
+        return self._injector.pass_through(Call(self._port, name, writes, make, self._error, self._error, after))
 
 
 class _CrashableRedis:
@@ -260,10 +258,7 @@ def all_queries() -> tuple[Queries, ...]:
     """The queries of every package of the platform that has SQL files."""
     root = Path(dpp.__path__[0])
     return tuple(
-        Queries(
-            ".".join(("dpp", *folder.relative_to(root).parts)),
-            *sorted(file.name for file in folder.glob("*.sql")),
-        )
+        Queries(".".join(("dpp", *folder.relative_to(root).parts)), *sorted(file.name for file in folder.glob("*.sql")))
         for folder in sorted({file.parent for file in root.rglob("*.sql")})
     )
 

@@ -39,9 +39,7 @@ def new_database(server: PostgresServer) -> str:
     """The URL of a new database with the schema and no rows; it lasts as long as its server."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server.url(), autocommit=True) as admin:
-        admin.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(_TEMPLATE))
-        )
+        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(_TEMPLATE)))
     return server.url(name)
 
 

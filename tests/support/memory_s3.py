@@ -46,13 +46,7 @@ class MemoryS3:
         return {}
 
     def put_object(
-        self,
-        *,
-        Key: str,
-        Body: bytes,
-        IfMatch: str | None = None,
-        IfNoneMatch: str | None = None,
-        **_: object,
+        self, *, Key: str, Body: bytes, IfMatch: str | None = None, IfNoneMatch: str | None = None, **_: object
     ) -> dict[str, Any]:
         """Write an object, if the condition holds."""
         self._answer()

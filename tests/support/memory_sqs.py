@@ -43,10 +43,7 @@ class Message:
             "Body": self.body,
             "MD5OfBody": _md5(self.body),
             "MessageAttributes": self.attributes,
-            "Attributes": {
-                "ApproximateReceiveCount": str(self.receive_count),
-                "SentTimestamp": str(self.sent_at_ms),
-            },
+            "Attributes": {"ApproximateReceiveCount": str(self.receive_count), "SentTimestamp": str(self.sent_at_ms)},
         }
 
 
@@ -237,9 +234,7 @@ class MemorySqs:
         """Set when messages become visible again."""
         for entry in Entries:
             self.change_message_visibility(
-                QueueUrl=QueueUrl,
-                ReceiptHandle=entry["ReceiptHandle"],
-                VisibilityTimeout=entry["VisibilityTimeout"],
+                QueueUrl=QueueUrl, ReceiptHandle=entry["ReceiptHandle"], VisibilityTimeout=entry["VisibilityTimeout"]
             )
         return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
 

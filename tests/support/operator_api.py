@@ -16,9 +16,7 @@ from tickets_api.handler import handler, wiring
 class OperatorApi:
     """A client with the key of the operator kim; the function's environment is the one given."""
 
-    def __init__(
-        self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         self.close()

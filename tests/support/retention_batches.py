@@ -25,9 +25,7 @@ def as_kind[Kind: TableClass](kind: type[Kind], one: TableClass) -> Kind:
     return kind(**{field.name: getattr(one, field.name) for field in fields(one)})
 
 
-def batches(
-    connection: Connection, kept: RetentionClass, before: datetime, *, limit: int = 100
-) -> Iterator[Batch]:
+def batches(connection: Connection, kept: RetentionClass, before: datetime, *, limit: int = 100) -> Iterator[Batch]:
     """Every batch until nothing is left to look at; none looks at a row again."""
     cursor: Cursor | None = None
     while True:

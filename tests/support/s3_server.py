@@ -56,10 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
             with _LOCK:
                 found = call(Key=unquote(self.path), **arguments)
         except ClientError as error:
-            code, status = (
-                error.response["Error"]["Code"],
-                error.response["ResponseMetadata"]["HTTPStatusCode"],
-            )
+            code, status = (error.response["Error"]["Code"], error.response["ResponseMetadata"]["HTTPStatusCode"])
             self._answer(status, f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode())
             return
         body = found["Body"].read() if "Body" in found else b""
@@ -71,9 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         """The request's body, of which botocore sends one with a checksum behind it in chunks."""
-        if self.headers["content-length"] is not None and "aws-chunked" not in str(
-            self.headers["content-encoding"]
-        ):
+        if self.headers["content-length"] is not None and "aws-chunked" not in str(self.headers["content-encoding"]):
             return self.rfile.read(int(self.headers["content-length"]))
         whole = b""
         while size := int(self.rfile.readline().split(b";")[0], 16):

@@ -35,8 +35,7 @@ class SavedTables:
         """Keep a copy of all rows under this name."""
         filled = self._filled()
         self._execute(
-            f'CREATE SCHEMA "{name}"',
-            *(f'CREATE TABLE "{name}".{one} AS TABLE public.{one}' for one in filled),
+            f'CREATE SCHEMA "{name}"', *(f'CREATE TABLE "{name}".{one} AS TABLE public.{one}' for one in filled)
         )
         self._saved[name] = filled
 
@@ -52,19 +51,11 @@ class SavedTables:
         return name in self._saved
 
     def _filled(self) -> list[str]:
-        return [
-            one
-            for one in self._tables
-            if self._admin.execute(f"SELECT 1 FROM {one} LIMIT 1".encode()).fetchone()
-        ]
+        return [one for one in self._tables if self._admin.execute(f"SELECT 1 FROM {one} LIMIT 1".encode()).fetchone()]
 
     def _deletes(self) -> list[str]:
         return [f"DELETE FROM public.{one}" for one in self._tables]
 
     def _execute(self, *statements: str) -> None:
-        whole = (
-            "SET session_replication_role = replica",
-            *statements,
-            "SET session_replication_role = origin",
-        )
+        whole = ("SET session_replication_role = replica", *statements, "SET session_replication_role = origin")
         self._admin.execute(";".join(whole).encode())

@@ -28,8 +28,7 @@ class _Server:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 headers = {
-                    name.lower(): value
-                    for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])
+                    name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])
                 }
                 request = json.loads(await reader.readexactly(int(headers["content-length"])))
                 action = headers["x-amz-target"].rpartition(".")[2]

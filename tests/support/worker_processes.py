@@ -39,9 +39,7 @@ class Workers:
 
     def kill(self, kind: str | None = None) -> None:
         """Kill one worker (of a kind), whatever it is doing, and replace it."""
-        number = self.chance.choice(
-            [number for number, (name, _) in enumerate(self.targets) if kind in (None, name)]
-        )
+        number = self.chance.choice([number for number, (name, _) in enumerate(self.targets) if kind in (None, name)])
         self.end(number)
         self.kills[self.targets[number][0]] += 1
         self.start(number)

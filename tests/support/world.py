@@ -32,10 +32,7 @@ A_CREDIT = 10_000_000
 A_RESERVATION = 250_000
 A_COST = 50_000
 DONE = PackSuccess(
-    data={"answer_text": "42", "confidence": 0.9},
-    reliability_score=0.9,
-    cost_usd_micros=A_COST,
-    tokens_consumed=7,
+    data={"answer_text": "42", "confidence": 0.9}, reliability_score=0.9, cost_usd_micros=A_COST, tokens_consumed=7
 )
 
 
@@ -221,9 +218,7 @@ class World:
     def messages(self) -> list[RunMessage]:
         """Take every visible message off the queue."""
         taken: list[RunMessage] = []
-        while found := self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10).get(
-            "Messages"
-        ):
+        while found := self.sqs.receive_message(QueueUrl=self.queue_url, MaxNumberOfMessages=10).get("Messages"):
             for message in found:
                 taken.append(RunMessage.model_validate_json(message["Body"]))
                 self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])
@@ -251,9 +246,7 @@ def a_request(tenant: Tenant | str, **changes: Any) -> SubmitRequest:
 
 def message_of(run: Run) -> RunMessage:
     """The run's message, as a redelivery brings it."""
-    return RunMessage(
-        run_id=UUID(run.id), tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=run.created_at
-    )
+    return RunMessage(run_id=UUID(run.id), tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=run.created_at)
 
 
 __all__ = ["DONE", "PackFailure", "ScriptedPacks", "Tenant", "World", "a_request", "message_of"]

@@ -113,9 +113,7 @@ class Environment:
         actor = order.pop("actor", "kim")
         return reap(ReapRequest(actor, rules, **order), self.reap_effects(storage), now)
 
-    def process_tickets(
-        self, now: datetime | None = None, processor_id: str = "OPS_CYCLE/test"
-    ) -> ProcessReport:
+    def process_tickets(self, now: datetime | None = None, processor_id: str = "OPS_CYCLE/test") -> ProcessReport:
         """Process waiting tickets."""
         report = ProcessReport()
         process_tickets(self.process_effects(), processor_id, report, now)

@@ -22,13 +22,9 @@ SET session_replication_role = origin;
 """
 
 
-def fill(
-    connection: psycopg.Connection[Any], *, tickets: int, stale: int, working: int, waiting: int
-) -> None:
+def fill(connection: psycopg.Connection[Any], *, tickets: int, stale: int, working: int, waiting: int) -> None:
     """Fill the empty table; all other tickets have ended. `connection` belongs to a superuser, with autocommit."""
-    statement = _FILL.replace("%%", "%").format(
-        tickets=tickets, stale=stale, working=working, waiting=waiting
-    )
+    statement = _FILL.replace("%%", "%").format(tickets=tickets, stale=stale, working=working, waiting=waiting)
     # Without autovacuum: its snapshot would keep the vacuum below from marking all pages as visible.
     connection.execute("ALTER TABLE tickets SET (autovacuum_enabled = off)")
     # A vacuum before the flush of the commit has the same effect; a server without fsync delays that flush.

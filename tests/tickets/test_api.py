@@ -69,14 +69,7 @@ class TestAuthentication:
             operator_keys.revoke(connection, revoked.key_id)
         unknown = operator_keys.mint().token
         seen = set()
-        for token in (
-            tenants.token,
-            unknown,
-            revoked.token,
-            refusing.token[:-1],
-            refusing.token.upper(),
-            "x",
-        ):
+        for token in (tenants.token, unknown, revoked.token, refusing.token[:-1], refusing.token.upper(), "x"):
             answer = refusing.send(method, path, {}, token=token)
             body = answer.body | {"trace_id": ""}
             seen.add((answer.status, json.dumps(body)))
@@ -283,12 +276,8 @@ class TestReaper:
         assert answer.body["actor"] == "lee"
         assert answer.headers["Retry-After"] == "10"
 
-    def test_breaker_is_reported_and_confirmed(
-        self, env: Environment, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client = OperatorApi(
-            env.database, env.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch
-        )
+    def test_breaker_is_reported_and_confirmed(self, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = OperatorApi(env.database, env.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch)
         try:
             for _ in range(2):
                 env.stale()
@@ -320,9 +309,7 @@ class TestOpsCycle:
         with env.database.connection() as connection:
             assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
 
-    @pytest.mark.parametrize(
-        "body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}]
-    )
+    @pytest.mark.parametrize("body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}])
     def test_stop_without_a_reason_is_422(self, refusing: OperatorApi, body: object) -> None:
         assert refusing.send("PUT", "/api/ops/emergency-stop", body).status == 422
 
@@ -363,6 +350,4 @@ def test_unknown_path_is_404(refusing: OperatorApi, path: str) -> None:
 
 
 def test_no_cost_headers_where_nothing_costs(refusing: OperatorApi) -> None:
-    assert not [
-        name for name in refusing.send("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")
-    ]
+    assert not [name for name in refusing.send("GET", "/api/tickets").headers if name.startswith("X-DPP-Cost")]

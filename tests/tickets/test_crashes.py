@@ -104,8 +104,7 @@ class TicketCrashes(CrashSuite):
         """Healthy cycles run."""
         at = self.env.now()
         effects = CycleEffects(
-            self.env.reap_effects(self.bucket.store(self.env.bucket)),
-            self.env.process_effects(self.executor.carry_out),
+            self.env.reap_effects(self.bucket.store(self.env.bucket)), self.env.process_effects(self.executor.carry_out)
         )
         for pause in PAUSES_SECONDS:
             at += timedelta(seconds=pause)
@@ -138,9 +137,7 @@ class TicketCrashes(CrashSuite):
 
     def _of_reports(self) -> Iterator[str]:
         objects = {key: json.loads(body) for key, body in self.bucket.objects.items()}
-        rows = self._rows(
-            "SELECT snapshot_key, report, published_at FROM ticket_reaper_reports ORDER BY report_id"
-        )
+        rows = self._rows("SELECT snapshot_key, report, published_at FROM ticket_reaper_reports ORDER BY report_id")
         if set(objects) != {LATEST_KEY, *(key for key, _, _ in rows)}:
             yield f"objects {sorted(objects)}"
             return
@@ -157,9 +154,7 @@ class TicketCrashes(CrashSuite):
         return self.admin.execute(statement.encode()).fetchall()
 
 
-CALLS = {
-    "reap": {"postgres.take_lease", "postgres.reap", "s3.put_object", "postgres.mark_published"},
-}
+CALLS = {"reap": {"postgres.take_lease", "postgres.reap", "s3.put_object", "postgres.mark_published"}}
 CALLS["cycle"] = CALLS["reap"] | {"executor.carry_out", "postgres.finish", "postgres.write_receipt"}
 
 

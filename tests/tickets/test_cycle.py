@@ -79,10 +79,7 @@ def test_stop_skips_all_later_steps(env: Environment) -> None:
     done = env.cycle()
     assert done.receipt.outcome is CycleOutcome.STOPPED
     (receipt,) = receipts(env)
-    assert (receipt["emergency_stop"]["outcome"], receipt["emergency_stop"]["reason"]) == (
-        "STOPPED",
-        "a bad release",
-    )
+    assert (receipt["emergency_stop"]["outcome"], receipt["emergency_stop"]["reason"]) == ("STOPPED", "a bad release")
     assert (receipt["ticket_reaper"]["outcome"], receipt["tickets"]["outcome"]) == ("SKIPPED", "SKIPPED")
     assert env.ticket(stale).current_status is TicketStatus.IN_PROGRESS
     assert env.ticket(waiting).current_status is TicketStatus.OPEN
@@ -160,9 +157,7 @@ def test_s3_outage_does_not_fail_the_reaper(env: Environment) -> None:
     assert (done.ticket_reaper.outcome, done.ticket_reaper.published) == (StepOutcome.OK, False)
 
 
-def test_bug_in_an_executor_fails_the_step_and_the_next_cycle_continues(
-    env: Environment,
-) -> None:
+def test_bug_in_an_executor_fails_the_step_and_the_next_cycle_continues(env: Environment) -> None:
     broken, behind = env.file(), env.file()
 
     def defect(ticket: Ticket) -> str:

@@ -145,9 +145,7 @@ class TestRedrive:
 
 
 @pytest.mark.parametrize("request_type", list(RequestType))
-def test_unreadable_parameters_are_rejected(
-    env: Environment, owners: Owners, request_type: RequestType
-) -> None:
+def test_unreadable_parameters_are_rejected(env: Environment, owners: Owners, request_type: RequestType) -> None:
     """Parameters of another version: the ticket fails with a message, and the next one is processed."""
     ticket = env.file(request_type, params={"of_another_version": True})
     report = ProcessReport()

@@ -154,9 +154,7 @@ class TestTable:
             "updated_at = created_at - interval '1 day', last_processed_at = created_at - interval '1 day'",
         ],
     )
-    def test_ticket_in_progress_has_an_age_and_its_request_never_changes(
-        self, env: Environment, change: str
-    ) -> None:
+    def test_ticket_in_progress_has_an_age_and_its_request_never_changes(self, env: Environment, change: str) -> None:
         """TIX-1: last_processed_at is neither NULL nor in the future, so the reaper finds every ticket."""
         env.in_progress()
         with psycopg.connect(env.url) as connection, pytest.raises(psycopg.errors.CheckViolation):
@@ -184,9 +182,7 @@ class TestTable:
                 _result(connection, ticket.request_id, TicketStatus.DONE)
 
     @pytest.mark.parametrize("table", ["ticket_results", "ticket_transitions", "emergency_stop_changes"])
-    @pytest.mark.parametrize(
-        "statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "UPDATE {} SET actor = 'x'"]
-    )
+    @pytest.mark.parametrize("statement", ["DELETE FROM {}", "TRUNCATE {} CASCADE", "UPDATE {} SET actor = 'x'"])
     def test_audit_records_are_append_only(self, env: Environment, table: str, statement: str) -> None:
         if table == "ticket_results":
             statement = statement.replace("actor", "message")
@@ -207,8 +203,7 @@ def _move(connection: psycopg.Connection[Any], request_id: UUID, target: TicketS
 
 def _result(connection: psycopg.Connection[Any], request_id: UUID, status: TicketStatus) -> None:
     connection.execute(
-        "INSERT INTO ticket_results VALUES (%(id)s, 'p', %(status)s, now(), 'm')",
-        {"id": request_id, "status": status},
+        "INSERT INTO ticket_results VALUES (%(id)s, 'p', %(status)s, now(), 'm')", {"id": request_id, "status": status}
     )
 
 

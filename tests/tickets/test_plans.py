@@ -55,9 +55,7 @@ def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) 
 
 def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """The scans of tickets."""
-    return [
-        node for node in nodes(plan) if node.get("Relation Name") == "tickets" and "Scan" in node["Node Type"]
-    ]
+    return [node for node in nodes(plan) if node.get("Relation Name") == "tickets" and "Scan" in node["Node Type"]]
 
 
 def test_reaper_reads_only_the_tickets_that_it_ends(full: psycopg.Connection[Any]) -> None:
@@ -66,9 +64,7 @@ def test_reaper_reads_only_the_tickets_that_it_ends(full: psycopg.Connection[Any
     looked = [scan for scan in (first, *others) if scan.get("Index Name") == "tickets_in_progress"]
     assert looked, json.dumps(plan)
     # In index order without a sort, up to the last ticket that is ended; one in four has the excluded type.
-    assert (
-        sum(scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0) for scan in looked) <= 2 * _MAX_CLEAN
-    )
+    assert sum(scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0) for scan in looked) <= 2 * _MAX_CLEAN
     assert pages(plan) < _PAGES_OF_A_CLEANING
     assert plan["Actual Rows"] == _MAX_CLEAN
 

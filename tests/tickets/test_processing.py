@@ -200,9 +200,7 @@ def test_stop_ends_processing_after_the_result_is_stored(env: Environment) -> No
     assert env.ticket(second).current_status is TicketStatus.OPEN
 
 
-def test_stop_after_the_claim_prevents_the_execution(
-    env: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_after_the_claim_prevents_the_execution(env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ticket is processed again after the stop is cleared."""
     ticket, real = env.file(), process._take
 

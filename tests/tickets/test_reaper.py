@@ -134,8 +134,7 @@ class TestConcurrency:
         rules = replace(RULES, max_clean=2, excluded_types=(RequestType.EXECUTION_ENABLE,))
         with psycopg.connect(env.url) as other:
             other.execute(
-                "SELECT 1 FROM tickets WHERE request_id = ANY(%s) FOR UPDATE",
-                ([one.request_id for one in held],),
+                "SELECT 1 FROM tickets WHERE request_id = ANY(%s) FOR UPDATE", ([one.request_id for one in held],)
             )
             report = env.reap(rules=rules).report
         assert [item.request_id for item in report.cleaned_items] == [behind.request_id]
@@ -266,11 +265,7 @@ class TestReport:
     def test_dry_run_reports_and_changes_nothing(self, env: Environment) -> None:
         ticket = env.stale()
         reaped = env.reap(dry_run=True)
-        assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == (
-            "NONE",
-            1,
-            0,
-        )
+        assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == ("NONE", 1, 0)
         assert (reaped.snapshot_key, reaped.report.evidence_refs, env.objects()) == (None, (), {})
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         with env.database.connection() as connection, pytest.raises(NoReportYet):
@@ -311,11 +306,7 @@ class TestBreaker:
         rules = replace(RULES, breaker=Breaker(max_stale=2, max_share=1))
         reaped = env.reap(rules=rules)
         assert reaped.breaker_tripped
-        assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == (
-            "NONE",
-            3,
-            0,
-        )
+        assert (reaped.report.decision, reaped.report.stale_count, reaped.report.cleaned_count) == ("NONE", 3, 0)
         assert env.rows("SELECT breaker_tripped FROM ticket_reaper_reports") == [(True,)]
         assert {env.ticket(one).current_status for one in tickets} == {TicketStatus.IN_PROGRESS}
         confirmed = env.reap(rules=rules, confirmed_stale=3)

@@ -22,12 +22,7 @@ def test_every_type_has_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        "reports/ops/tickets/reaper/snapshots/reaper_20260123_210000.json",
-        "reaper_latest.json",
-        "a/b-c/d_e.f.g",
-    ],
+    "path", ["reports/ops/tickets/reaper/snapshots/reaper_20260123_210000.json", "reaper_latest.json", "a/b-c/d_e.f.g"]
 )
 def test_valid_raw_paths(path: str) -> None:
     """TIX-3: RAW_PATH_ONLY."""

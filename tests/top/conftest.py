@@ -24,9 +24,7 @@ class Watch:
 
     def conditions(self) -> dict[str, Condition]:
         """Return the current problems by entry and subject."""
-        return {
-            f"{one.entry.rpartition('#')[2]} {one.subject}".strip(): one for one in self.look().conditions
-        }
+        return {f"{one.entry.rpartition('#')[2]} {one.subject}".strip(): one for one in self.look().conditions}
 
     def wrong(self) -> set[str]:
         """Their names alone."""
@@ -51,9 +49,7 @@ def environ(world: World, dead_letters: str, event_dead_letters: str) -> dict[st
 @pytest.fixture
 def watch(world: World) -> Iterator[Watch]:
     """A world that is looked at."""
-    dead, of_events = (
-        str(world.sqs.create_queue(QueueName=f"dead-{uuid4().hex}")["QueueUrl"]) for _ in range(2)
-    )
+    dead, of_events = (str(world.sqs.create_queue(QueueName=f"dead-{uuid4().hex}")["QueueUrl"]) for _ in range(2))
     settings = TopSettings.load(environ(world, dead, of_events))
     with Gatherer(Reach(settings, None)) as look:
         yield Watch(world, look, dead, of_events)

@@ -27,10 +27,7 @@ ROLES = ("SENTINEL", "KING", "GENERAL", "ENVOY", "CHAMBERLAIN")
 def tenant(name: str, balance: int, reserved: int = 0, requests_left: int | None = None) -> TenantLine:
     """One line of the table, amounts in micros."""
     return TenantLine(
-        tenant_id=name,
-        balance_usd_micros=balance,
-        reserved_usd_micros=reserved,
-        requests_left=requests_left,
+        tenant_id=name, balance_usd_micros=balance, reserved_usd_micros=reserved, requests_left=requests_left
     )
 
 
@@ -47,9 +44,7 @@ WELL = Snapshot(
         completed=69,
         failed=2,
     ),
-    queues=QueuesPart(
-        runs=QueuePart(visible=12, taken=3, delayed=0), dead_letters=_EMPTY, event_dead_letters=_EMPTY
-    ),
+    queues=QueuesPart(runs=QueuePart(visible=12, taken=3, delayed=0), dead_letters=_EMPTY, event_dead_letters=_EMPTY),
     money=MoneyPart(drift_usd_micros=0, rebuilt=0, disputed=0),
     tenants=TenantsPart(
         nearest=(
@@ -75,14 +70,7 @@ WELL = Snapshot(
         failed_steps=(),
     ),
     events=EventsPart(
-        to_publish=0,
-        lag_seconds=0,
-        dead_in_outbox=0,
-        queued=0,
-        queued_seconds=0,
-        retrying=0,
-        dead=0,
-        escalated=0,
+        to_publish=0, lag_seconds=0, dead_in_outbox=0, queued=0, queued_seconds=0, retrying=0, dead=0, escalated=0
     ),
     workspaces=WorkspacesPart(
         by_phase={"RUNNING": 12, "STANDBY": 3}, unsettled=0, operation_seconds=0, in_error=0, lost=0

@@ -53,9 +53,7 @@ def test_where_nobody_sits_at_a_terminal_it_looks_once(shell: OperatorShell, wor
     assert _SECRET not in page
 
 
-def test_one_look_as_json_holds_figures_and_ids_and_nothing_of_anybodys(
-    shell: OperatorShell, world: World
-) -> None:
+def test_one_look_as_json_holds_figures_and_ids_and_nothing_of_anybodys(shell: OperatorShell, world: World) -> None:
     """RUN-31."""
     text = shell.out("top", "--json")
     assert text.isascii()
@@ -111,9 +109,7 @@ def test_with_a_stage_each_look_is_one_invocation_that_is_drawn_here(
 
 
 def test_the_function_draws_it_where_it_is_asked_without_the_command(there: InProcessLambda) -> None:
-    answer = json.loads(
-        there.invoke(FunctionName="x", Payload=b'{"words": ["top"], "columns": 80}')["Payload"].read()
-    )
+    answer = json.loads(there.invoke(FunctionName="x", Payload=b'{"words": ["top"], "columns": 80}')["Payload"].read())
     assert (answer["exit_code"], answer["stderr"]) == (0, "")
     assert "No problems" in answer["stdout"]
     assert max(map(len, answer["stdout"].splitlines())) <= 80
@@ -135,9 +131,7 @@ def test_a_deployment_that_knows_no_such_page_is_reported_in_its_words(
     with pytest.raises(StackError, match="there is no `top`"):
         StageSnapshots("prod")()
     monkeypatch.setattr("operate.command.refusal", lambda _words: None)
-    monkeypatch.setattr(
-        "dpp_cli.operator.remote._invoke", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""}
-    )
+    monkeypatch.setattr("dpp_cli.operator.remote._invoke", lambda *_: {"exit_code": 0, "stdout": "{}", "stderr": ""})
     with pytest.raises(StackError, match="the deployment's version"):
         StageSnapshots("prod")()
 
@@ -150,14 +144,8 @@ class Terminal:
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.before = termios.tcgetattr(theirs)
         self._theirs = theirs
-        environment = (
-            os.environ | given | {"TERM": "xterm-256color", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
-        )
-        for name in (
-            "NO_COLOR",
-            "COLUMNS",
-            "LINES",
-        ):  # which would say how large it is, and a worker of pytest's has
+        environment = os.environ | given | {"TERM": "xterm-256color", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
+        for name in ("NO_COLOR", "COLUMNS", "LINES"):  # which would say how large it is, and a worker of pytest's has
             environment.pop(name, None)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dpp_cli.main", "top", "--interval", "0.5"],
@@ -213,12 +201,8 @@ def terminal(given: dict[str, str]) -> Iterator[Terminal]:
 _SCREEN, _NO_CURSOR = "\x1b[?1049", "\x1b[?25"
 
 
-@pytest.mark.parametrize(
-    ("how", "code"), [("q", 0), ("\x03", 0), (signal.SIGINT, 0), (signal.SIGTERM, 143)], ids=repr
-)
-def test_however_it_ends_the_terminal_is_as_it_was(
-    terminal: Terminal, how: str | signal.Signals, code: int
-) -> None:
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("\x03", 0), (signal.SIGINT, 0), (signal.SIGTERM, 143)], ids=repr)
+def test_however_it_ends_the_terminal_is_as_it_was(terminal: Terminal, how: str | signal.Signals, code: int) -> None:
     """SQS does not answer here: the page says so, draws the rest, and hears its keys."""
     terminal.until("RUNS")
     terminal.until("does not answer since")

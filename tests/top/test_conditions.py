@@ -166,13 +166,7 @@ CASES = [
         (_event("PUBLISHED", 301), _handled("RETRY_WAIT")),
         _NO_EVENTS,
     ),
-    Case(
-        "dead in the ledger",
-        (_event("PUBLISHED", 1), _handled("DEAD")),
-        ("events-dead",),
-        (),
-        _NO_EVENTS,
-    ),
+    Case("dead in the ledger", (_event("PUBLISHED", 1), _handled("DEAD")), ("events-dead",), (), _NO_EVENTS),
     Case(
         "what a policy hands to an operator",
         (_decision("SYSTEM", 10),),
@@ -325,9 +319,7 @@ def test_a_run_that_waits_is_wrong_after_five_minutes_and_a_parked_one_is_distin
     part = watch.look().runs
     assert part is not None
     assert (part.waiting, part.parked, watch.wrong()) == (1, 0, set())
-    watch.write(
-        "UPDATE runs SET created_at = now() - interval '400 s', enqueued_at = now() - interval '301 s'"
-    )
+    watch.write("UPDATE runs SET created_at = now() - interval '400 s', enqueued_at = now() - interval '301 s'")
     found = watch.conditions()
     assert set(found) == {"queue-age"}
     assert 300 < (found["queue-age"].value or 0) < 400
@@ -337,10 +329,7 @@ def test_a_run_that_waits_is_wrong_after_five_minutes_and_a_parked_one_is_distin
         assert store.park(connection, world.run(run)) is not None
     found = watch.conditions()
     assert set(found) == {"operations.md#execution-disabled decision".partition("#")[2]}
-    assert (found["execution-disabled decision"].level, found["execution-disabled decision"].value) == (
-        Level.NOTE,
-        1,
-    )
+    assert (found["execution-disabled decision"].level, found["execution-disabled decision"].value) == (Level.NOTE, 1)
     _switched(watch, enabled=True)
     assert watch.wrong() == {"queue-age"}  # never sent again: it waits since it was made
 

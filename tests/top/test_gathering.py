@@ -67,9 +67,7 @@ def test_of_very_many_tenants_so_many_are_looked_at_and_it_says_so(
 ) -> None:
     monkeypatch.setattr(gather, "_TENANTS", 3)
     busy = sorted(watch.world.tenant().tenant_id for _ in range(2))
-    watch.write(
-        "INSERT INTO tenants (tenant_id, display_name) SELECT '0-' || n, 'x' FROM generate_series(1, 9) n"
-    )
+    watch.write("INSERT INTO tenants (tenant_id, display_name) SELECT '0-' || n, 'x' FROM generate_series(1, 9) n")
     for_all = [watch.world.tenant() for _ in range(1)]
     watch.world.submit(for_all[0])
     found = tenants(watch.look())
@@ -149,14 +147,10 @@ def test_a_look_may_only_read(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setitem(parts.PARTS, "runs", writes)
     found = watch.look()
-    assert found.away == {
-        "postgres": str(ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"))
-    }
+    assert found.away == {"postgres": str(ReadOnlySqlTransaction("cannot execute UPDATE in a read-only transaction"))}
 
 
-def test_a_part_that_takes_too_long_is_named_and_hides_no_other(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_takes_too_long_is_named_and_hides_no_other(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     def sleeps(connection: Connection) -> None:
         connection.execute("SELECT pg_sleep(20)")
 

@@ -15,10 +15,7 @@ NAMES = ResourceNames(
     "test", "api", "runs", "dead", "events", "dead-events", "database", ("cache-001",), parts=frozenset(Part)
 )
 ALARMS = list(alarms(NAMES, SIZES["prod"]))
-ALL = [
-    *(one for one in vars(limits).values() if isinstance(one, Limit)),
-    *limits.FLOW_STUCK.values(),
-]
+ALL = [*(one for one in vars(limits).values() if isinstance(one, Limit)), *limits.FLOW_STUCK.values()]
 BY_TIME = {limits.EMERGENCY_STOP.anchor, limits.OPS_CYCLE_SILENT.anchor}
 """Limits whose alarms measure a duration, not how much of it there is."""
 

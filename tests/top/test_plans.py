@@ -82,13 +82,7 @@ _ASKED: list[tuple[Queries, str]] = [
     (heartbeat.QUERIES, "ages"),
     *(
         (cleanup_store.QUERIES, name)
-        for name in (
-            "latest_of_classes",
-            "age_of_daily",
-            "overdue_threads",
-            "overdue_awaiting",
-            "deletion_backlog",
-        )
+        for name in ("latest_of_classes", "age_of_daily", "overdue_threads", "overdue_awaiting", "deletion_backlog")
     ),
 ]
 _BIG = frozenset({"runs", "tickets", "outbox_message", "processed_message", "workspaces", "ledger_rebuilds"})
@@ -112,9 +106,7 @@ def full(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-@pytest.mark.parametrize(
-    ("queries", "name"), _ASKED, ids=lambda value: value if isinstance(value, str) else ""
-)
+@pytest.mark.parametrize(("queries", "name"), _ASKED, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_look_reads_no_table_whole_and_little_of_each(
     full: psycopg.Connection[Any], queries: Queries, name: str
 ) -> None:

@@ -130,9 +130,7 @@ def test_what_others_named_reaches_no_terminal_raw() -> None:
 
 
 @pytest.mark.parametrize("no_color", [True, False])
-def test_colours_are_left_out_where_nobody_wants_them(
-    monkeypatch: pytest.MonkeyPatch, no_color: bool
-) -> None:
+def test_colours_are_left_out_where_nobody_wants_them(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
     """https://no-color.org; problems are also marked by words and symbols."""
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")

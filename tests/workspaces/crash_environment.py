@@ -50,9 +50,7 @@ class _CrashablePort(CrashablePort):
         """A read that breaks off returned nothing."""
         yield from self.call("read", lambda: list(self._real.read(key, heartbeat)))
 
-    def write(
-        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
-    ) -> Any:
+    def write(self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None) -> Any:
         """Sent once all of it is packed; where it lands late, no lease is extended any more."""
         pieces = list(chunks)
         return self.call(
@@ -171,9 +169,7 @@ class WorkspaceCrashes(CrashSuite):
         """A container has its volume (003 §6)."""
         volumes = self.fleet.volumes.volumes
         self._wrong += [
-            f"{call}: a container without its volume"
-            for one in self.fleet.containers.running
-            if one not in volumes
+            f"{call}: a container without its volume" for one in self.fleet.containers.running if one not in volumes
         ]
 
     def _held(self) -> dict[str, dict[Any, Any]]:

@@ -58,11 +58,7 @@ class Environment:
     def effects(self, database: Database | None = None, provider: Provider | None = None) -> ControlEffects:
         """The effects of the control loop."""
         return ControlEffects(
-            database or self.database,
-            provider or self.provider,
-            self.queue(LOOKS),
-            self.queue(WORKS),
-            self.clock,
+            database or self.database, provider or self.provider, self.queue(LOOKS), self.queue(WORKS), self.clock
         )
 
     def create(self, desired: str = "RUNNING", **more: Any) -> UUID:
@@ -104,9 +100,7 @@ class Environment:
         done = 0
         for url, does_long_work in ((LOOKS, False), (WORKS, True)):
             queue = self.queue(url)
-            while done < at_most and (
-                received := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)
-            ):
+            while done < at_most and (received := queue.receive(at_most=10, invisible_seconds=VISIBILITY_SECONDS)):
                 for one in received:
                     self.handle_message(one.body, effects or self.effects(), does_long_work=does_long_work)
                     queue.delete(one.receipt_handle)

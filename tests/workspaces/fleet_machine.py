@@ -42,13 +42,7 @@ _SECONDS = st.sampled_from([1, 3, 12, 20, 61, 400, 4_000])
 # Calls that only read; they raise outages only.
 _ANSWERING = ("containers.observe", "volumes.observe", "archives.")
 
-_OF_ARCHIVES = {
-    "ArchiveAccessError",
-    "ArchiveNotFound",
-    "ArchiveCorrupted",
-    "ArchiveUnreadable",
-    "ArchiveUnproved",
-}
+_OF_ARCHIVES = {"ArchiveAccessError", "ArchiveNotFound", "ArchiveCorrupted", "ArchiveUnreadable", "ArchiveUnproved"}
 _OF_VOLUMES = {"DataLost", "ContainerWithoutVolume", "VolumeNotFound", "VolumeGone"}
 _OF_RACES = {
     "PreparedGone",
@@ -288,10 +282,7 @@ class FleetMachine(RuleBasedStateMachine):
             home.to_be_stopped = way is RecoveryMethod.STOP_CONTAINER
             if way is RecoveryMethod.EMPTY:
                 home.newest, home.lost, home.destroyed = None, False, False
-            if (
-                way is RecoveryMethod.FROM_ARCHIVE
-                and (found := self.homes.archived(after.archive_key)) is not None
-            ):
+            if way is RecoveryMethod.FROM_ARCHIVE and (found := self.homes.archived(after.archive_key)) is not None:
                 home.newest, home.lost = found, False
 
     # Outside changes.
@@ -314,9 +305,7 @@ class FleetMachine(RuleBasedStateMachine):
         if not seldom or volume is None:
             return
         kept = self.homes.archived(row.archive_key) == home.newest
-        proved = (
-            row.operation in {Operation.RESTORING, Operation.ARCHIVING} or row.home_ctx.restore_marker is None
-        )
+        proved = row.operation in {Operation.RESTORING, Operation.ARCHIVING} or row.home_ctx.restore_marker is None
         home.lost = not (kept and proved)
         home.outside = True
         home.excuses.update(_OF_VOLUMES | {TIMEOUT})
@@ -359,9 +348,7 @@ class FleetMachine(RuleBasedStateMachine):
         self.all_invariants_hold()
         for workspace_id in self.ids:
             for violation in self._unfinished(self.env.get(workspace_id)):
-                raise AssertionError(
-                    f"{violation}: {self.homes.known[workspace_id]} {self.env.get(workspace_id)}"
-                )
+                raise AssertionError(f"{violation}: {self.homes.known[workspace_id]} {self.env.get(workspace_id)}")
 
     def _unfinished(self, row: Workspace) -> Iterator[str]:
         home = self.homes.known[row.workspace_id]
@@ -380,6 +367,4 @@ class FleetMachine(RuleBasedStateMachine):
 def _is_at_rest(row: Workspace) -> bool:
     if row.deleted_at is not None:
         return row.cleaned_at is not None
-    return row.operation is Operation.NONE and (
-        row.phase is Phase.ERROR or row.phase.value == row.desired_state.value
-    )
+    return row.operation is Operation.NONE and (row.phase is Phase.ERROR or row.phase.value == row.desired_state.value)

@@ -47,27 +47,14 @@ class HomeEnvironment:
         """Archive the home."""
         fleet = self.fleet
         return home_storage.archive_home(
-            fleet.volumes,
-            archives or fleet.archives,
-            self.workspace_id,
-            self.op_id,
-            heartbeat,
-            homes=fleet.homes,
+            fleet.volumes, archives or fleet.archives, self.workspace_id, self.op_id, heartbeat, homes=fleet.homes
         )
 
-    def restore(
-        self, archive: Archive, op_id: UUID | None = None, heartbeat: Heartbeat = no_heartbeat
-    ) -> Volume:
+    def restore(self, archive: Archive, op_id: UUID | None = None, heartbeat: Heartbeat = no_heartbeat) -> Volume:
         """Restore the home."""
         fleet = self.fleet
         return home_storage.restore_home(
-            fleet.volumes,
-            fleet.archives,
-            self.workspace_id,
-            op_id or self.op_id,
-            archive,
-            heartbeat,
-            homes=fleet.homes,
+            fleet.volumes, fleet.archives, self.workspace_id, op_id or self.op_id, archive, heartbeat, homes=fleet.homes
         )
 
     def archived(self) -> Archive:

@@ -222,9 +222,7 @@ class MemoryArchives:
     objects: dict[str, StoredObject] = field(default_factory=dict)
     undeletable: set[str] = field(default_factory=set)
 
-    def write(
-        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
-    ) -> Archive:
+    def write(self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None) -> Archive:
         """Store them, all or nothing."""
         with self.faults.around("archives.write"):
             content = b"".join(chunks)

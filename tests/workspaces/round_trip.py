@@ -154,9 +154,7 @@ def digest(home: Path) -> str:
     return found.hexdigest()
 
 
-def there_and_back(
-    trip: Trip, *, count: int, kills: int, files: int, say: Callable[[str], None]
-) -> list[str]:
+def there_and_back(trip: Trip, *, count: int, kills: int, files: int, say: Callable[[str], None]) -> list[str]:
     """Move RUNNING, ARCHIVED, RUNNING, and return the violated invariants."""
     chance = random.Random(5)
     trip.begin(count)
@@ -188,9 +186,7 @@ def _broken(trip: Trip) -> Iterator[str]:
         if generations != [trip.home(workspace_id).parent]:
             yield f"{generations} stand for {workspace_id}"
     archives = trip.place.provider().archives
-    rows = trip.connection.execute(
-        "SELECT workspace_id, archive_key, error_info::text FROM workspaces"
-    ).fetchall()
+    rows = trip.connection.execute("SELECT workspace_id, archive_key, error_info::text FROM workspaces").fetchall()
     for workspace_id, key, error in rows:
         proof, found = archives.read_proof(key), archives.head(key)
         if proof is None or found is None or proof.etag != found.etag:

@@ -65,9 +65,7 @@ def conditions(
     return conditions_after(before or {}, observed, at)
 
 
-def workspace(
-    container: bool = False, volume: bool = False, archive: bool = False, **changes: Any
-) -> Workspace:
+def workspace(container: bool = False, volume: bool = False, archive: bool = False, **changes: Any) -> Workspace:
     """A workspace with these observations, made a second ago; its phase is computed."""
     members: dict[str, Any] = {
         "workspace_id": WORKSPACE,
@@ -103,9 +101,7 @@ def workspace(
     if members["operation"] is not Operation.NONE:
         members["op_id"] = members["op_id"] or OP
         members["op_started_at"] = members["op_started_at"] or NOON - timedelta(seconds=30)
-    made = conditions(
-        container, volume, archive, archive_key=members["archive_key"], error=members["error_info"]
-    )
+    made = conditions(container, volume, archive, archive_key=members["archive_key"], error=members["error_info"])
     members.setdefault("conditions", made)
     members.setdefault("phase", calculate_phase(members["conditions"], members["deleted_at"]))
     return Workspace(**members)

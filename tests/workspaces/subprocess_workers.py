@@ -73,9 +73,7 @@ class Place:
 
     def effects(self) -> ControlEffects:
         """The effects, as the functions' wiring builds them."""
-        return ControlEffects(
-            Database(self.database_url), self.provider(), self.queue("looks"), self.queue("works")
-        )
+        return ControlEffects(Database(self.database_url), self.provider(), self.queue("looks"), self.queue("works"))
 
 
 def _client(service: Any, endpoint: str) -> Any:
@@ -154,9 +152,7 @@ def _work(place: Place, queue: Queue, work_on: Callable[[str], None]) -> None:
     starter = os.getppid()
     while os.getppid() == starter:
         with suppress(DependencyUnavailable):  # the message is delivered again
-            for one in queue.receive(
-                at_most=_AT_MOST, invisible_seconds=place.visibility_seconds, wait_seconds=1
-            ):
+            for one in queue.receive(at_most=_AT_MOST, invisible_seconds=place.visibility_seconds, wait_seconds=1):
                 work_on(one.body)
                 queue.delete(one.receipt_handle)
 

@@ -57,15 +57,11 @@ def _change_to(desired: str) -> Callable[[Process], None]:
 
 
 def _connect(process: Process) -> None:
-    process.request(
-        lambda owner, workspace_id: owner_api.connect(owner, workspace_id, process.crashes.env.clock())
-    )
+    process.request(lambda owner, workspace_id: owner_api.connect(owner, workspace_id, process.crashes.env.clock()))
 
 
 def _delete(process: Process) -> None:
-    process.request(
-        lambda owner, workspace_id: owner_api.delete(owner, workspace_id, process.crashes.env.clock())
-    )
+    process.request(lambda owner, workspace_id: owner_api.delete(owner, workspace_id, process.crashes.env.clock()))
 
 
 def _hand_over(process: Process) -> None:
@@ -164,12 +160,7 @@ ACTS = {
         _create,
         _nothing,
         "RUNNING",
-        frozenset(
-            _OBSERVING
-            | _RESTORING
-            | _PROVING
-            | {"postgres.insert", "sqs.send_message_batch", "postgres.begin"}
-        ),
+        frozenset(_OBSERVING | _RESTORING | _PROVING | {"postgres.insert", "sqs.send_message_batch", "postgres.begin"}),
         home=b"",
         repeat=_create_again,
     ),
@@ -184,9 +175,7 @@ ACTS = {
         _hand_over,
         _in("STANDBY"),
         "ARCHIVED",
-        frozenset(
-            _PROVING | _REMOVING | {"postgres.hand_over", "postgres.plan_observation", "sqs.send_message"}
-        ),
+        frozenset(_PROVING | _REMOVING | {"postgres.hand_over", "postgres.plan_observation", "sqs.send_message"}),
         repeat=_change_again("ARCHIVED"),
     ),
     "wake": Act(
@@ -222,15 +211,10 @@ ACTS = {
         _tick,
         _idle,
         "STANDBY",
-        frozenset(
-            {"postgres.lower_idle", "postgres.claim_unsettled", "postgres.unsettled", "sqs.send_message"}
-        ),
+        frozenset({"postgres.lower_idle", "postgres.claim_unsettled", "postgres.unsettled", "sqs.send_message"}),
     ),
     "page": Act(
-        _page,
-        _killed_outside,
-        "RUNNING",
-        frozenset(_OBSERVING | {"postgres.fleet_page", "provider.containers.start"}),
+        _page, _killed_outside, "RUNNING", frozenset(_OBSERVING | {"postgres.fleet_page", "provider.containers.start"})
     ),
     "collect": Act(
         _collect,

@@ -88,18 +88,11 @@ def _trust_an_older_archive(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "found"),
-    [
-        (_delete_unproved, LOST),
-        (_lose_nothing, "in place of a home that was lost"),
-        (_trust_an_older_archive, LOST),
-    ],
+    [(_delete_unproved, LOST), (_lose_nothing, "in place of a home that was lost"), (_trust_an_older_archive, LOST)],
     ids=lambda one: getattr(one, "__name__", "found"),
 )
 def test_fault_that_loses_homes_is_found(
-    shared_env: Environment,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[pytest.MonkeyPatch], None],
-    found: str,
+    shared_env: Environment, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], found: str
 ) -> None:
     """The check must be able to fail."""
     plant(monkeypatch)

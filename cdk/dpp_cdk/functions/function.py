@@ -168,9 +168,7 @@ class LambdaFunction(Construct):
             if arns := recipe.resource_arns[grant.resource]:
                 self.allow(grant.actions, *arns)
             if (finding := recipe.findings.get(grant.resource)) is not None:
-                self._role.acknowledge(
-                    finding, "the objects below one prefix, whose keys are not known beforehand"
-                )
+                self._role.acknowledge(finding, "the objects below one prefix, whose keys are not known beforehand")
         for variable, arn in recipe.secret_arns.items():
             if variable in environment:
                 self.allow(["secretsmanager:GetSecretValue"], arn)
@@ -199,19 +197,13 @@ class LambdaFunction(Construct):
         version = self.function.current_version
         version.apply_removal_policy(RemovalPolicy.RETAIN)
         # Asynchronous calls of the alias use the alias's retry settings, not the function's.
-        return lambda_.Alias(
-            self, "Live", alias_name=LIVE, version=version, retry_attempts=self.spec.async_retries
-        )
+        return lambda_.Alias(self, "Live", alias_name=LIVE, version=version, retry_attempts=self.spec.async_retries)
 
 
 def _code(deployment: Deployment, name: str) -> lambda_.Code:
     """An asset of `functions/` with only this folder, so that the module is `<name>.handler`, as in the tests."""
     if not (deployment.functions / name).is_dir():
-        raise DeploymentError(
-            f"functions/{name} does not exist: the name in functions/table.py must be a folder"
-        )
+        raise DeploymentError(f"functions/{name} does not exist: the name in functions/table.py must be a folder")
     return lambda_.Code.from_asset(
-        str(deployment.functions),
-        exclude=["/*", f"!/{name}", "__pycache__", "*.pyc"],
-        ignore_mode=IgnoreMode.GIT,
+        str(deployment.functions), exclude=["/*", f"!/{name}", "__pycache__", "*.pyc"], ignore_mode=IgnoreMode.GIT
     )

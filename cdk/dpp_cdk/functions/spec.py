@@ -105,9 +105,7 @@ class FunctionSpec:
         if not 128 <= self.memory_mib <= 10_240:
             raise ValueError(f"{self.name} has {self.memory_mib} MiB; Lambda gives 128 to 10240")
         if self.alone and not isinstance(self.timing, ScheduleTiming):
-            raise ValueError(
-                f"{self.name} can't run alone: only scheduled functions can, others have callers"
-            )
+            raise ValueError(f"{self.name} can't run alone: only scheduled functions can, others have callers")
 
     @property
     def construct_id(self) -> str:

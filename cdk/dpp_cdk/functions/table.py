@@ -22,12 +22,7 @@ _LIST_RESULTS = Grant(Resource.RESULTS_BUCKET, ("s3:ListBucket",))
 _READ_ARCHIVE = Grant(Resource.ARCHIVE_OBJECTS, ("s3:GetObject",))
 _LIST_ARCHIVES = Grant(Resource.ARCHIVES_BUCKET, ("s3:ListBucket",))
 # An operator or a redrive receives dead letters, hides them meanwhile, and deletes those that are dealt with.
-_HANDLE_MESSAGES = (
-    "sqs:ReceiveMessage",
-    "sqs:DeleteMessage",
-    "sqs:ChangeMessageVisibility",
-    "sqs:GetQueueAttributes",
-)
+_HANDLE_MESSAGES = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")
 _DEAD_LETTERS = Grant(Resource.DEAD_LETTERS, _HANDLE_MESSAGES)
 # A function that writes an event, or sends a dead one again, wakes the publisher (AUTH-4).
 _WAKE_PUBLISHER = Grant(Resource.AUTH_ERROR_WAKE, ("sqs:SendMessage",))
@@ -85,9 +80,7 @@ RUN_WORKER = FunctionSpec(
     ),
 )
 AUTH_ERRORS_PUBLISH = FunctionSpec(
-    "auth_errors_publish",
-    timings.AUTH_ERRORS_PUBLISH,
-    grants=(Grant(Resource.AUTH_ERROR_QUEUE, ("sqs:SendMessage",)),),
+    "auth_errors_publish", timings.AUTH_ERRORS_PUBLISH, grants=(Grant(Resource.AUTH_ERROR_QUEUE, ("sqs:SendMessage",)),)
 )
 AUTH_ERRORS_CONSUME = FunctionSpec(
     "auth_errors_consume",
@@ -110,10 +103,7 @@ WORKSPACES_STORAGE = FunctionSpec(
     grants=(
         _HINT,
         _HAND_OVER,
-        Grant(
-            Resource.ARCHIVE_OBJECTS,
-            ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
-        ),
+        Grant(Resource.ARCHIVE_OBJECTS, ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")),
         _LIST_ARCHIVES,
     ),
 )
@@ -126,9 +116,7 @@ PACK_OUTSIDE = FunctionSpec(
     in_network=False,
     grants=(Grant(Resource.DECISION_MODEL, ("bedrock:InvokeModel",)),),
 )
-LIFECYCLE_OUTSIDE = FunctionSpec(
-    "lifecycle_outside", timings.LIFECYCLE_OUTSIDE, in_network=False, part=Part.LIFECYCLE
-)
+LIFECYCLE_OUTSIDE = FunctionSpec("lifecycle_outside", timings.LIFECYCLE_OUTSIDE, in_network=False, part=Part.LIFECYCLE)
 
 # Scheduled jobs
 RUN_REAPER = FunctionSpec("run_reaper", timings.RUN_REAPER, alone=True)
@@ -137,14 +125,9 @@ RUN_RECONCILE = FunctionSpec(
     "run_reconcile", timings.RUN_RECONCILE, alone=True, grants=(_SEND_RUN, _READ_RESULT, _LIST_RESULTS)
 )
 RUN_RETENTION = FunctionSpec("run_retention", timings.RUN_RETENTION, alone=True)
-OPS_CYCLE = FunctionSpec(
-    "ops_cycle", timings.OPS_CYCLE, alone=True, grants=(_SEND_RUN, _DEAD_LETTERS, _REPORTS)
-)
+OPS_CYCLE = FunctionSpec("ops_cycle", timings.OPS_CYCLE, alone=True, grants=(_SEND_RUN, _DEAD_LETTERS, _REPORTS))
 LIFECYCLE_CHAMBERLAIN = FunctionSpec(
-    "lifecycle_chamberlain",
-    timings.LIFECYCLE_CHAMBERLAIN,
-    alone=True,
-    grants=(_DELETE_STATE, _WAKE_ENVOY),
+    "lifecycle_chamberlain", timings.LIFECYCLE_CHAMBERLAIN, alone=True, grants=(_DELETE_STATE, _WAKE_ENVOY)
 )
 
 # The roles that carry an event to its answer (LIFE-1 … LIFE-7, LIFE-10)
@@ -171,23 +154,17 @@ LIFECYCLE_GENERAL = FunctionSpec(
         _WAKE_ENVOY,
     ),
 )
-LIFECYCLE_ENVOY = FunctionSpec(
-    "lifecycle_envoy", timings.LIFECYCLE_ENVOY, part=Part.LIFECYCLE, grants=(_CALL_OUTSIDE,)
-)
+LIFECYCLE_ENVOY = FunctionSpec("lifecycle_envoy", timings.LIFECYCLE_ENVOY, part=Part.LIFECYCLE, grants=(_CALL_OUTSIDE,))
 
 # Functions that are invoked by name
-MIGRATE = FunctionSpec(
-    "migrate", timings.MIGRATE, layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS)
-)
+MIGRATE = FunctionSpec("migrate", timings.MIGRATE, layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.MIGRATIONS))
 # No API route and no event source: only callers to whom IAM gives lambda:InvokeFunction on it.
 OPERATE = FunctionSpec(
     "operate",
     timings.OPERATE,
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OPERATE),
     grants=(
-        Grant(
-            Resource.RUN_QUEUE, ("sqs:SendMessage", "sqs:GetQueueAttributes")
-        ),  # redrive; the queue's depth
+        Grant(Resource.RUN_QUEUE, ("sqs:SendMessage", "sqs:GetQueueAttributes")),  # redrive; the queue's depth
         _DEAD_LETTERS,
         Grant(Resource.AUTH_ERROR_DEAD_LETTERS, _HANDLE_MESSAGES),
         _WAKE_PUBLISHER,

@@ -60,9 +60,7 @@ class AlarmSpec:
 
 def at_limit(limit: Limit, watched: Watched, periods: int = 1, *, subject: str = "") -> AlarmSpec:
     """The alarm of a limit that `dpp top` shares."""
-    return AlarmSpec(
-        limit.anchor, limit.says, watched, threshold=limit.at_least, periods=periods, subject=subject
-    )
+    return AlarmSpec(limit.anchor, limit.says, watched, threshold=limit.at_least, periods=periods, subject=subject)
 
 
 @dataclass(frozen=True)

@@ -100,9 +100,7 @@ def _lifecycle(names: ResourceNames) -> Iterator[AlarmSpec]:
         yield at_limit(limit, platform_metric(metric, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum"))
     yield at_limit(
         limits.ROLE_DEAD,
-        platform_metric(
-            metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=Role.CHAMBERLAIN
-        ),
+        platform_metric(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=Role.CHAMBERLAIN),
         subject=Role.CHAMBERLAIN.lower(),
     )
 
@@ -122,9 +120,7 @@ def _roles(names: ResourceNames) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             limits.SOURCE_FAILING.anchor,
             f"Three polls of {source.title()} failed in a row",
-            platform_metric(
-                metrics.SOURCE_FAILURES, LIFECYCLE_SENTINEL, names.stage, "Maximum", Source=source
-            ),
+            platform_metric(metrics.SOURCE_FAILURES, LIFECYCLE_SENTINEL, names.stage, "Maximum", Source=source),
             threshold=limits.SOURCE_FAILING.at_least,
             subject=source.lower(),
         )
@@ -216,12 +212,7 @@ def _queue(names: ResourceNames) -> Iterator[AlarmSpec]:
     """For each queue: its dead letters, and the age of its oldest message."""
     for failed, dead_letters, waits, queue in (
         (limits.DEAD_LETTERS, names.dead_letters, limits.QUEUE_AGE, names.runs_queue),
-        (
-            limits.EVENT_DEAD_LETTERS,
-            names.auth_errors_dead_letters,
-            limits.EVENT_QUEUE_AGE,
-            names.auth_errors_queue,
-        ),
+        (limits.EVENT_DEAD_LETTERS, names.auth_errors_dead_letters, limits.EVENT_QUEUE_AGE, names.auth_errors_queue),
     ):
         visible = "ApproximateNumberOfMessagesVisible"
         yield at_limit(failed, Watched("AWS/SQS", visible, {"QueueName": dead_letters}, "Maximum", 1))
@@ -253,14 +244,10 @@ def _function(spec: FunctionSpec, names: ResourceNames) -> Iterator[AlarmSpec]:
         "function-errors",
         f"{spec.name} fails",
         Watched("AWS/Lambda", "Errors", dimensions, "Sum"),
-        threshold=1
-        if not spec.is_shifted_gradually
-        else 5,  # one error is a whole tick, but only one request
+        threshold=1 if not spec.is_shifted_gradually else 5,  # one error is a whole tick, but only one request
         subject=spec.name,
     )
-    if not isinstance(
-        spec.timing, DeployTiming | OperatorTiming
-    ):  # their callers notice a timeout themselves
+    if not isinstance(spec.timing, DeployTiming | OperatorTiming):  # their callers notice a timeout themselves
         yield AlarmSpec(
             "function-duration-near-timeout",
             f"{spec.name} takes 90 % of its timeout",
@@ -284,11 +271,7 @@ def _database(identifier: str, size: Size) -> Iterator[AlarmSpec]:
 
     database = size.database
     yield AlarmSpec(
-        "database-cpu",
-        "Postgres uses over 80 % of its CPU",
-        watched("CPUUtilization", "Average"),
-        80,
-        periods=3,
+        "database-cpu", "Postgres uses over 80 % of its CPU", watched("CPUUtilization", "Average"), 80, periods=3
     )
     yield AlarmSpec(
         "database-connections",

@@ -37,31 +37,15 @@ _P = ("p50", "p99")
 class OperatorDashboard(Construct):
     """`dpp-<stage>` in CloudWatch."""
 
-    def __init__(
-        self, scope: Construct, id: str, names: ResourceNames, alarms: Sequence[cloudwatch.IAlarm]
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, names: ResourceNames, alarms: Sequence[cloudwatch.IAlarm]) -> None:
         super().__init__(scope, id)
         board = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=f"dpp-{names.stage}")
         board.add_widgets(
             cloudwatch.AlarmStatusWidget(
-                title="Alarms (docs/runbook.md)",
-                alarms=list(alarms),
-                width=_WIDTH,
-                height=_HEIGHT,
+                title="Alarms (docs/runbook.md)", alarms=list(alarms), width=_WIDTH, height=_HEIGHT
             )
         )
-        rows = (
-            _money,
-            _clients,
-            _runs,
-            _tickets,
-            _auth_errors,
-            _workspaces,
-            _flow,
-            _lifecycle,
-            _functions,
-            _servers,
-        )
+        rows = (_money, _clients, _runs, _tickets, _auth_errors, _workspaces, _flow, _lifecycle, _functions, _servers)
         for row in filter(None, (build(names) for build in rows)):
             width = _WIDTH // max(1, len(row))
             board.add_widgets(
@@ -123,10 +107,7 @@ def _runs(names: ResourceNames) -> Row:
         return Watched("AWS/SQS", name, {"QueueName": queue}, "Maximum", 1).metric()
 
     return (
-        (
-            "Runs: outcomes",
-            [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(names.stage))],
-        ),
+        ("Runs: outcomes", [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(names.stage))]),
         (
             "Runs: waiting, and dead letters (normally 0)",
             [
@@ -233,14 +214,8 @@ def _auth_errors(names: ResourceNames) -> Row:
             "Events: outbox lag; from creation to publication and to the end, p50 p99; in s",
             [
                 of_publisher(metrics.OUTBOX_LAG),
-                *(
-                    platform_metric(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, names.stage, p).metric()
-                    for p in _P
-                ),
-                *(
-                    platform_metric(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, names.stage, p).metric()
-                    for p in _P
-                ),
+                *(platform_metric(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, names.stage, p).metric() for p in _P),
+                *(platform_metric(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, names.stage, p).metric() for p in _P),
             ],
         ),
         (
@@ -266,11 +241,7 @@ def _workspaces(names: ResourceNames) -> Row:
             "Workspaces: not in their desired state, in error, homes lost (normally 0)",
             [
                 of_control(metric)
-                for metric in (
-                    metrics.WORKSPACES_UNSETTLED,
-                    metrics.WORKSPACES_IN_ERROR,
-                    metrics.WORKSPACES_LOST,
-                )
+                for metric in (metrics.WORKSPACES_UNSETTLED, metrics.WORKSPACES_IN_ERROR, metrics.WORKSPACES_LOST)
             ],
         ),
         ("Workspaces: age of the oldest operation, in s", [of_control(metrics.WORKSPACE_OPERATION_AGE)]),

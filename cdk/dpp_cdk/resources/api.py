@@ -91,9 +91,7 @@ class HttpApi(Construct):
     functions verify; the gateway has no keys.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, deployment: Deployment, *, otherwise: LambdaFunction
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, deployment: Deployment, *, otherwise: LambdaFunction) -> None:
         super().__init__(scope, id)
         self._deployment = deployment
         size = deployment.size.api
@@ -133,12 +131,8 @@ class HttpApi(Construct):
     def route(self, path: str, function: LambdaFunction) -> None:
         """Forward every method of `path` to `function`, with the event unchanged (proxy integration)."""
         root = self.rest_api.root
-        method = (root if path == "/" else root.resource_for_path(path)).add_method(
-            "ANY", _integration(function)
-        )
-        reason = (
-            "the function verifies a bearer key, whose hash is in the database; a second check adds nothing"
-        )
+        method = (root if path == "/" else root.resource_for_path(path)).add_method("ANY", _integration(function))
+        reason = "the function verifies a bearer key, whose hash is in the database; a second check adds nothing"
         acknowledge(method, "APIG4", reason)
         acknowledge(method, "COG4", reason)
 
@@ -169,11 +163,7 @@ class HttpApi(Construct):
             "the functions validate against the published document and refuse with the API's problem documents",
         )
         stage = api.deployment_stage
-        acknowledge(
-            stage,
-            "APIG6",
-            "an execution log quotes requests, keys included; the access log has every request",
-        )
+        acknowledge(stage, "APIG6", "an execution log quotes requests, keys included; the access log has every request")
         acknowledge(
             stage,
             "APIG3",
@@ -202,9 +192,7 @@ class HttpApi(Construct):
             name=self.name,
             throttle=apigateway.ThrottleSettings(rate_limit=size.rate_per_second, burst_limit=size.burst),
             quota=apigateway.QuotaSettings(limit=size.requests_per_day, period=apigateway.Period.DAY),
-            api_stages=[
-                apigateway.UsagePlanPerApiStage(api=self.rest_api, stage=self.rest_api.deployment_stage)
-            ],
+            api_stages=[apigateway.UsagePlanPerApiStage(api=self.rest_api, stage=self.rest_api.deployment_stage)],
         )
 
     def _named(self) -> None:
@@ -220,9 +208,7 @@ class HttpApi(Construct):
             endpoint_type=apigateway.EndpointType.REGIONAL,
             security_policy=apigateway.SecurityPolicy.TLS_1_2,
         )
-        CfnOutput(self, "DomainTarget", value=name.domain_name_alias_domain_name).override_logical_id(
-            "ApiDomainTarget"
-        )
+        CfnOutput(self, "DomainTarget", value=name.domain_name_alias_domain_name).override_logical_id("ApiDomainTarget")
 
     def _answer_with(self, problem: _GatewayProblem) -> None:
         document = {

@@ -25,9 +25,7 @@ class Cache(Construct):
         self.nodes = [f"{identifier}-{number:03}" for number in range(1, size.nodes + 1)]
         self.secret = self._token()
         self.group = self._group(identifier, size, network.cache)
-        self.group.apply_removal_policy(
-            RemovalPolicy.SNAPSHOT if deployment.keeps_data else RemovalPolicy.DESTROY
-        )
+        self.group.apply_removal_policy(RemovalPolicy.SNAPSHOT if deployment.keeps_data else RemovalPolicy.DESTROY)
 
     @property
     def variables(self) -> Mapping[str, str]:

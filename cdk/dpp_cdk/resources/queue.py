@@ -25,9 +25,7 @@ class WorkQueue(Construct):
                 enforce_ssl=True,
                 retention_period=Duration.days(timing.dead_letter_days),
             )
-            dead_letter_queue = sqs.DeadLetterQueue(
-                queue=self.dead_letters, max_receive_count=timing.max_receives
-            )
+            dead_letter_queue = sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=timing.max_receives)
         self.queue = sqs.Queue(
             self,
             "Queue",

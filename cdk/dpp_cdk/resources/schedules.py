@@ -18,9 +18,7 @@ class EveryMinute(Construct):
             self,
             "Rule",
             schedule=events.Schedule.rate(Duration.minutes(1)),
-            targets=[
-                targets.LambdaFunction(function.live, retry_attempts=0, max_event_age=Duration.minutes(1))
-            ],
+            targets=[targets.LambdaFunction(function.live, retry_attempts=0, max_event_age=Duration.minutes(1))],
         )
 
 
@@ -30,10 +28,7 @@ class ByQueue(Construct):
     def __init__(self, scope: Construct, id: str, queue: WorkQueue, every: Duration) -> None:
         super().__init__(scope, id)
         self.rule = events.Rule(
-            self,
-            "Rule",
-            schedule=events.Schedule.rate(every),
-            targets=[targets.SqsQueue(queue.queue)],
+            self, "Rule", schedule=events.Schedule.rate(every), targets=[targets.SqsQueue(queue.queue)]
         )
 
 

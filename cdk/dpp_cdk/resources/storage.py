@@ -59,9 +59,7 @@ class ResultStore(Construct):
             self,
             "Bucket",
             s3.LifecycleRule(
-                id="retention",
-                expiration=Duration.days(30),
-                abort_incomplete_multipart_upload_after=Duration.days(7),
+                id="retention", expiration=Duration.days(30), abort_incomplete_multipart_upload_after=Duration.days(7)
             ),
             server_access_logs_bucket=self.access_log,
             server_access_logs_prefix="results/",
@@ -100,9 +98,7 @@ def reports() -> StoreSpec:
         expiration=Duration.days(REPORT_DAYS),
         noncurrent_version_expiration=Duration.days(_ACCESS_LOG_DAYS),
     )
-    latest = s3.LifecycleRule(
-        id="latest", prefix=_LATEST_PREFIX, noncurrent_version_expiration=Duration.days(1)
-    )
+    latest = s3.LifecycleRule(id="latest", prefix=_LATEST_PREFIX, noncurrent_version_expiration=Duration.days(1))
     return StoreSpec("reports/", (kept, latest), prefix=REPORT_PREFIX, versioned=True)
 
 
@@ -134,9 +130,7 @@ def task_files() -> StoreSpec:
 class ObjectBucket(Construct):
     """The bucket of a spec, with its access log."""
 
-    def __init__(
-        self, scope: Construct, id: str, spec: StoreSpec, *, access_log: s3.Bucket, life: BucketLife
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, spec: StoreSpec, *, access_log: s3.Bucket, life: BucketLife) -> None:
         super().__init__(scope, id)
         self._prefix = spec.prefix
         self.bucket = _bucket(

@@ -11,10 +11,7 @@ from dpp_cdk.resources.queue import WorkQueue
 from dpp_cdk.resources.schedules import ByQueue
 from dpp_cdk.settings import timings
 
-NO_QUEUES: Mapping[Resource, Sequence[str]] = {
-    Resource.WORKSPACE_OBSERVE_QUEUE: [],
-    Resource.WORKSPACE_WORK_QUEUE: [],
-}
+NO_QUEUES: Mapping[Resource, Sequence[str]] = {Resource.WORKSPACE_OBSERVE_QUEUE: [], Resource.WORKSPACE_WORK_QUEUE: []}
 """The resources of a deployment without workspaces."""
 
 
@@ -30,9 +27,7 @@ class WorkspaceQueues(Construct):
         self.works = WorkQueue(self, "Works", timings.WORKSPACES_STORAGE)
         for queue in (self.looks, self.works):
             acknowledge(
-                queue.queue,
-                "SQS3",
-                "a message only names a workspace to observe: the tick sends a lost one again",
+                queue.queue, "SQS3", "a message only names a workspace to observe: the tick sends a lost one again"
             )
         ByQueue(self, "Beat", self.looks, Duration.minutes(1))
         ByQueue(self, "Collection", self.works, Duration.hours(1))

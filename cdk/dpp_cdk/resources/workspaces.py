@@ -37,9 +37,7 @@ class Workspaces(Construct):
     Raises DeploymentError for an image that is not from ECR, the only registry that the network reaches.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack, *, image: str
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack, *, image: str) -> None:
         super().__init__(scope, id)
         self._deployment = deployment
         self._image = image
@@ -47,11 +45,7 @@ class Workspaces(Construct):
         self._cluster_name = f"dpp-{deployment.stage}-workspaces"
         self.file_system = self._file_system(network)
         self._root = efs.AccessPoint(
-            self,
-            "Root",
-            file_system=self.file_system,
-            path="/",
-            posix_user=efs.PosixUser(uid="0", gid="0"),
+            self, "Root", file_system=self.file_system, path="/", posix_user=efs.PosixUser(uid="0", gid="0")
         )
         self._cluster = ecs.Cluster(
             self,
@@ -61,10 +55,7 @@ class Workspaces(Construct):
             container_insights_v2=ecs.ContainerInsights.ENABLED,
         )
         self._log_group = logs.LogGroup(
-            self,
-            "Logs",
-            retention=log_retention(self._deployment.retention),
-            removal_policy=RemovalPolicy.DESTROY,
+            self, "Logs", retention=log_retention(self._deployment.retention), removal_policy=RemovalPolicy.DESTROY
         )
         self.task_role = self._task_role()
         self.execution_role = self._execution_role()
@@ -99,8 +90,7 @@ class Workspaces(Construct):
         cluster = {"ArnEquals": {"ecs:cluster": self._arn("ecs", "cluster", self._cluster_name)}}
         function.permit(
             iam.PolicyStatement(
-                actions=[f"ecs:{verb}Service" for verb in ("Create", "Update", "Delete")]
-                + ["ecs:DescribeServices"],
+                actions=[f"ecs:{verb}Service" for verb in ("Create", "Update", "Delete")] + ["ecs:DescribeServices"],
                 resources=[self._services_arn],
             ),
             iam.PolicyStatement(actions=["ecs:DescribeTasks"], resources=[self._tasks_arn]),
@@ -226,9 +216,7 @@ class Workspaces(Construct):
                 "ecs-tasks.amazonaws.com",
                 conditions={
                     "StringEquals": {"aws:SourceAccount": stack.account},
-                    "ArnLike": {
-                        "aws:SourceArn": f"arn:{stack.partition}:ecs:{stack.region}:{stack.account}:*"
-                    },
+                    "ArnLike": {"aws:SourceArn": f"arn:{stack.partition}:ecs:{stack.region}:{stack.account}:*"},
                 },
             ),
         )
@@ -262,10 +250,7 @@ class Workspaces(Construct):
 
     def _arn(self, service: str, resource: str, name: str) -> str:
         return Stack.of(self).format_arn(
-            service=service,
-            resource=resource,
-            resource_name=name,
-            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+            service=service, resource=resource, resource_name=name, arn_format=ArnFormat.SLASH_RESOURCE_NAME
         )
 
     @staticmethod

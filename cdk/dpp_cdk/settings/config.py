@@ -151,16 +151,11 @@ class Deployment:
         stage, options = read_options(get, None if local else root / "deploy")
         architecture = str(get("architecture") or (_machine() if local else AWS_ARCHITECTURE))
         if architecture not in _ARCHITECTURES:
-            raise DeploymentError(
-                f"-c architecture={architecture}: choose one of {', '.join(_ARCHITECTURES)}"
-            )
+            raise DeploymentError(f"-c architecture={architecture}: choose one of {', '.join(_ARCHITECTURES)}")
         if not local:
             _refuse_forgettable(environ, options.function_variables, stage)
         passed = _LOCAL if local else tuple(_SECRETS)  # on AWS secrets are read only to be refused
-        variables = {
-            **options.function_variables,
-            **{name: environ[name] for name in passed if environ.get(name)},
-        }
+        variables = {**options.function_variables, **{name: environ[name] for name in passed if environ.get(name)}}
         _refuse_wrong(variables)
         return cls(
             stage=stage,
@@ -229,9 +224,7 @@ def _built_layers(build: Path, architecture: str) -> LayerFolders:
         operate=build / "operate" / architecture,
         api_docs=build / "api_docs",
     )
-    for folder in (
-        *(layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate, layers.api_docs),
-    ):
+    for folder in (*(layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate, layers.api_docs),):
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is not built: run `dpp layers --architecture {architecture}`")
     return layers

@@ -23,13 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from dpp.auth_errors.config import RetrySettings
-from dpp.lifecycle.config import (
-    ChannelSettings,
-    CredentialSettings,
-    SourcesSettings,
-    TaskLimitSettings,
-    TaskSettings,
-)
+from dpp.lifecycle.config import ChannelSettings, CredentialSettings, SourcesSettings, TaskLimitSettings, TaskSettings
 from dpp.lifecycle.retention.periods import RetentionSettings
 from dpp.platform.config import ConfigurationError, Settings
 from dpp.tickets.config import ReaperSettings
@@ -202,9 +196,7 @@ def read_options(get: Callable[[str], object], folder: Path | None) -> tuple[str
     given = {name: _context_text(value) for name in Options.model_fields if (value := get(name)) is not None}
     stage = str(get("stage") or given.get("size") or "dev")
     if not _STAGE.fullmatch(stage):
-        raise DeploymentError(
-            f"-c stage={stage}: use a name of 1 to 20 lower-case letters, digits and hyphens"
-        )
+        raise DeploymentError(f"-c stage={stage}: use a name of 1 to 20 lower-case letters, digits and hyphens")
     path = folder / f"{stage}.json" if folder else None
     kept = _read(path) if path and path.exists() else {}
     if path and "size" in given and kept.get("size", given["size"]) != given["size"]:

@@ -70,9 +70,7 @@ class QueueTiming:
             raise ValueError(f"the message would become visible while it is worked on: {self}")
         if self.visibility_seconds < ADVISED_VISIBILITY_FACTOR * self.timeout_seconds:
             if not self.short_because:
-                raise ValueError(
-                    f"the visibility is below six timeouts: set short_because to the reason: {self}"
-                )
+                raise ValueError(f"the visibility is below six timeouts: set short_because to the reason: {self}")
             if self.batch_size != 1:
                 raise ValueError(f"a message behind another in the batch would exceed its visibility: {self}")
         if self.max_receives is not None and self.max_receives < 2:
@@ -216,9 +214,7 @@ LIFECYCLE_OUTSIDE = InvokedTiming(
     timeout_seconds=outside.REPLY_SECONDS - 1, caller_timeout_seconds=outside.REPLY_SECONDS
 )
 if LIFECYCLE_OUTSIDE.timeout_seconds <= egress.DEADLINE_SECONDS:
-    raise ValueError(
-        "lifecycle_outside would time out before it could report that the other side does not answer"
-    )
+    raise ValueError("lifecycle_outside would time out before it could report that the other side does not answer")
 if LIFECYCLE_SENTINEL.timeout_seconds <= len(Source) * (poller.POLL_TIME_SECONDS + outside.REPLY_SECONDS):
     raise ValueError("the sentinel would time out during a poll")
 if LIFECYCLE_ENVOY.timeout_seconds <= tick.TIME_LIMIT_SECONDS + outside.REPLY_SECONDS:

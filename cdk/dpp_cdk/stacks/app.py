@@ -37,32 +37,19 @@ class DppStack(Stack):
     """API, worker, jobs and the migration before them; their data is in the data stack."""
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        deployment: Deployment,
-        data: DataStack,
-        network: NetworkStack | None,
+        self, scope: Construct, id: str, deployment: Deployment, data: DataStack, network: NetworkStack | None
     ) -> None:
         super().__init__(scope, id, description="DPP: metered runs")
         self._deployment = deployment
         self._data = data
         # It need not survive a release: the events are in the outbox.
         self._wake = WorkQueue(self, "AuthErrorWake", timings.AUTH_ERRORS_PUBLISH)
-        acknowledge(
-            self._wake.queue, "SQS3", "its messages only wake the publisher: the events are in the outbox"
-        )
+        acknowledge(self._wake.queue, "SQS3", "its messages only wake the publisher: the events are in the outbox")
         self._workspaces = WorkspaceQueues(self) if deployment.has_workspaces else None
         recipe = self._recipe(network)
-        self._functions = {
-            spec: LambdaFunction(self, recipe, spec) for spec in functions_of(deployment.parts)
-        }
-        signing = SigningRole(
-            self, "Signing", reader=self._made(table.RUNS_READ), objects_arn=data.results.objects_arn
-        )
-        acknowledge(
-            signing, data.findings[Resource.RESULT_OBJECTS], "the results of every run, and nothing else"
-        )
+        self._functions = {spec: LambdaFunction(self, recipe, spec) for spec in functions_of(deployment.parts)}
+        signing = SigningRole(self, "Signing", reader=self._made(table.RUNS_READ), objects_arn=data.results.objects_arn)
+        acknowledge(signing, data.findings[Resource.RESULT_OBJECTS], "the results of every run, and nothing else")
         self._migrate_first()
         self.api = self._http_api()
         data.runs.consumed_by(self._made(table.RUN_WORKER), max_concurrency=deployment.max_workers)
@@ -147,10 +134,7 @@ class DppStack(Stack):
         return api
 
     def _control_workspaces(self, queues: WorkspaceQueues) -> None:
-        control, storage = (
-            self._made(table.WORKSPACES_CONTROL),
-            self._made(table.WORKSPACES_STORAGE),
-        )
+        control, storage = (self._made(table.WORKSPACES_CONTROL), self._made(table.WORKSPACES_STORAGE))
         size = self._deployment.size
         queues.looks.consumed_by(control, max_concurrency=size.max_control)
         queues.works.consumed_by(storage, max_concurrency=size.max_storage)

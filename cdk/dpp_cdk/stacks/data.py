@@ -31,14 +31,9 @@ from dpp_cdk.stacks.network import NetworkStack
 class DataStack(Stack):
     """Without a network there are no servers: Postgres and Redis are given by URL, as on the local stack."""
 
-    def __init__(
-        self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack | None
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, deployment: Deployment, network: NetworkStack | None) -> None:
         super().__init__(
-            scope,
-            id,
-            description="DPP: what outlives a release",
-            termination_protection=deployment.keeps_data,
+            scope, id, description="DPP: what outlives a release", termination_protection=deployment.keeps_data
         )
         life = BucketLife(deployment.keeps_data, empties_itself=network is not None)
         self.results = ResultStore(self, "Results", life)
@@ -118,8 +113,7 @@ class DataStack(Stack):
         if self.archives:
             patterns.append((Resource.ARCHIVE_OBJECTS, self.archives.bucket, ""))
         return {
-            resource: f"IAM5[Resource::{self._exported(bucket)}/{prefix}*]"
-            for resource, bucket, prefix in patterns
+            resource: f"IAM5[Resource::{self._exported(bucket)}/{prefix}*]" for resource, bucket, prefix in patterns
         }
 
     def _exported(self, bucket: s3.Bucket) -> str:

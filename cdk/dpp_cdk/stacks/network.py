@@ -59,9 +59,7 @@ class Place:
 
     def closed_group(self, scope: Construct, id: str) -> ec2.ISecurityGroup:
         """The security group, immutable, because all its rules are in the network stack."""
-        return ec2.SecurityGroup.from_security_group_id(
-            scope, id, self.security_group.security_group_id, mutable=False
-        )
+        return ec2.SecurityGroup.from_security_group_id(scope, id, self.security_group.security_group_id, mutable=False)
 
 
 class NetworkStack(Stack):
@@ -70,15 +68,8 @@ class NetworkStack(Stack):
     `workspaces`: with subnets for workspaces. They come last, so that the others keep their addresses.
     """
 
-    def __init__(
-        self, scope: Construct, id: str, deployment: Deployment, *, workspaces: bool = False
-    ) -> None:
-        super().__init__(
-            scope,
-            id,
-            description="DPP: the network",
-            termination_protection=deployment.keeps_data,
-        )
+    def __init__(self, scope: Construct, id: str, deployment: Deployment, *, workspaces: bool = False) -> None:
+        super().__init__(scope, id, description="DPP: the network", termination_protection=deployment.keeps_data)
         size = deployment.size
         self.vpc = ec2.Vpc(
             self,
@@ -86,9 +77,7 @@ class NetworkStack(Stack):
             max_azs=size.availability_zones,
             nat_gateways=0,
             subnet_configuration=[
-                ec2.SubnetConfiguration(
-                    name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=mask
-                )
+                ec2.SubnetConfiguration(name=name, subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=mask)
                 for name, mask in (_MASKS | ({_WORKSPACES: 20} if workspaces else {})).items()
             ],
         )
@@ -146,12 +135,7 @@ class NetworkStack(Stack):
 
     def _group(self, id: str, description: str) -> ec2.SecurityGroup:
         return ec2.SecurityGroup(
-            self,
-            id,
-            vpc=self.vpc,
-            description=description,
-            allow_all_outbound=False,
-            disable_inline_rules=True,
+            self, id, vpc=self.vpc, description=description, allow_all_outbound=False, disable_inline_rules=True
         )
 
     def _add_workspaces(self, endpoint_zones: int) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
@@ -160,9 +144,7 @@ class NetworkStack(Stack):
         containers = self._group("WorkspacesGroup", "Containers of workspaces")
         endpoints = self._group("WorkspaceEndpointsGroup", "Interface endpoints of containers")
         self._allow(
-            (self._functions, homes, NFS_PORT),
-            (containers, homes, NFS_PORT),
-            (containers, endpoints, _TLS_PORT),
+            (self._functions, homes, NFS_PORT), (containers, homes, NFS_PORT), (containers, endpoints, _TLS_PORT)
         )
         self._allow_s3(containers)
         self._reach_aws(_CONTROL_ENDPOINTS, self._endpoints, endpoint_zones)
@@ -186,25 +168,16 @@ class NetworkStack(Stack):
         S3's prefix list would be narrower, but its id differs by region, and a synthesis looks nothing up.
         """
         group.add_egress_rule(
-            ec2.Peer.any_ipv4(),
-            ec2.Port.tcp(_TLS_PORT),
-            "S3, by its gateway endpoint: no other route leads out",
+            ec2.Peer.any_ipv4(), ec2.Port.tcp(_TLS_PORT), "S3, by its gateway endpoint: no other route leads out"
         )
 
     def _reach_aws(
-        self,
-        services: Mapping[str, ec2.InterfaceVpcEndpointAwsService],
-        group: ec2.SecurityGroup,
-        zones: int,
+        self, services: Mapping[str, ec2.InterfaceVpcEndpointAwsService], group: ec2.SecurityGroup, zones: int
     ) -> None:
         subnets = self.vpc.select_subnets(subnet_group_name=_FUNCTIONS).subnets[:zones]
         for name, service in services.items():
             self.vpc.add_interface_endpoint(
-                name,
-                service=service,
-                subnets=ec2.SubnetSelection(subnets=subnets),
-                security_groups=[group],
-                open=False,
+                name, service=service, subnets=ec2.SubnetSelection(subnets=subnets), security_groups=[group], open=False
             )
 
     def _outputs(self) -> None:

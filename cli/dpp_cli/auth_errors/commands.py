@@ -32,16 +32,7 @@ from dpp.platform.ids import parse_uuid
 from dpp_cli.auth_errors import dead_letters, events, policies
 from dpp_cli.auth_errors.events import print_entries
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import (
-    as_array,
-    faults,
-    moment,
-    plain,
-    plain_lines,
-    print_note,
-    print_table,
-    print_values,
-)
+from dpp_cli.operator.output import as_array, faults, moment, plain, plain_lines, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -75,23 +66,17 @@ def _time(text: str) -> datetime:
         return _INSTANT.validate_python(text)
     except ValidationError:
         example = "2026-01-31T09:30:00+09:00"
-        raise typer.BadParameter(
-            f"must be a time with an offset ({example}) or an age: 30min, 2h, 7d"
-        ) from None
+        raise typer.BadParameter(f"must be a time with an offset ({example}) or an age: 30min, 2h, 7d") from None
 
 
 Since = Annotated[
     datetime | None,
     typer.Option(
-        parser=_time,
-        metavar="TIME",
-        help="Only errors from then on; a time, or an age such as 2h.",
-        show_default=False,
+        parser=_time, metavar="TIME", help="Only errors from then on; a time, or an age such as 2h.", show_default=False
     ),
 ]
 Before = Annotated[
-    datetime | None,
-    typer.Option(parser=_time, metavar="TIME", help="Only errors before then.", show_default=False),
+    datetime | None, typer.Option(parser=_time, metavar="TIME", help="Only errors before then.", show_default=False)
 ]
 
 
@@ -103,9 +88,7 @@ def show(
         str | None,
         typer.Option("--class", help="Only errors of this exception class (exact name).", show_default=False),
     ] = None,
-    cluster: Annotated[
-        UUID | None, typer.Option(help="Only errors of this cluster.", show_default=False)
-    ] = None,
+    cluster: Annotated[UUID | None, typer.Option(help="Only errors of this cluster.", show_default=False)] = None,
     since: Since = None,
     before: Before = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
@@ -134,9 +117,7 @@ def show_one(
 ) -> None:
     """Show an error with its clusters, decisions, history and events."""
     if as_json and normal_form:
-        raise StackError(
-            "--json includes the trace but not the normal form: give only one of the two options"
-        )
+        raise StackError("--json includes the trace but not the normal form: give only one of the two options")
     with connected_rows(RowSettings) as (connection, settings):
         try:
             whole = read.read(connection, auth_error_id)
@@ -157,20 +138,16 @@ def show_one(
 @auth_errors_app.command("decide")
 def decide_of(
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="[ID] DECISION", help=f"The error, and one of {', '.join(DecisionType)}."),
+        list[str], typer.Argument(metavar="[ID] DECISION", help=f"The error, and one of {', '.join(DecisionType)}.")
     ],
     *,
     reason: Why,
     cluster: Annotated[
         UUID | None,
-        typer.Option(
-            help="Decide for all open errors of this cluster instead of one error.", show_default=False
-        ),
+        typer.Option(help="Decide for all open errors of this cluster instead of one error.", show_default=False),
     ] = None,
     decision_id: Annotated[
-        UUID | None,
-        typer.Option("--id", help="To repeat a decision whose outcome is unknown, give its id again."),
+        UUID | None, typer.Option("--id", help="To repeat a decision whose outcome is unknown, give its id again.")
     ] = None,
     who: Who = None,
     as_json: AsJson = False,
@@ -189,9 +166,7 @@ def decide_of(
 
 @auth_errors_app.command("clusters")
 def show_clusters(
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000, help="Show at most this many, last seen first.")
-    ] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, last seen first.")] = 20,
     as_json: AsArray = False,
 ) -> None:
     """List clusters (errors with one stack hash), last seen first."""
@@ -227,9 +202,7 @@ def note_deployment(
 
 @auth_errors_app.command("rehash")
 def rehash_errors(
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Process at most this many errors.")
-    ] = 10_000,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Process at most this many errors.")] = 10_000,
 ) -> None:
     """Add analysed errors to clusters of the current stack hash version; clusters of older versions stay.
 
@@ -250,9 +223,7 @@ auth_errors_app.command("redrive")(events.redrive_events)
 def _named(words: Sequence[str], *, of_cluster: bool) -> tuple[UUID | None, DecisionType]:
     """Parse the error id and the decision. Raises BadParameter."""
     if len(words) != (1 if of_cluster else 2):
-        raise typer.BadParameter(
-            "give only DECISION with --cluster" if of_cluster else "give both ID and DECISION"
-        )
+        raise typer.BadParameter("give only DECISION with --cluster" if of_cluster else "give both ID and DECISION")
     auth_error_id = None if of_cluster else parse_uuid(words[0])
     if auth_error_id is None and not of_cluster:
         raise typer.BadParameter(f"{words[0]!r} is not an error id (8-4-4-4-12 hexadecimal digits)")
@@ -271,9 +242,7 @@ def _order(decision: DecisionType, reason: str, decision_id: UUID, asked_by: str
     return OperatorDecision(decision_id, decision, asked_by, asked.reason)
 
 
-def _decide_one(
-    order: OperatorDecision, auth_error_id: UUID | None, database: Database, *, as_json: bool
-) -> None:
+def _decide_one(order: OperatorDecision, auth_error_id: UUID | None, database: Database, *, as_json: bool) -> None:
     try:
         decided = decide(order, auth_error_id, database)
     except AuthErrorNotFound:
@@ -301,9 +270,7 @@ def _decide_cluster(order: OperatorDecision, cluster_id: UUID, database: Databas
             done = decide_cluster(order, cluster_id, database)
             total, more = total + done.decided, done.more
     except ClusterNotFound:
-        raise StackError(
-            f"cluster {cluster_id} does not exist; `dpp auth-errors clusters` lists them"
-        ) from None
+        raise StackError(f"cluster {cluster_id} does not exist; `dpp auth-errors clusters` lists them") from None
     except DependencyUnavailable as error:
         raise StackError(f"{error}; at least {total} were decided; repeat the command for the rest") from None
     if as_json:

@@ -12,12 +12,7 @@ from rich.text import Text
 
 from dpp.auth_errors.config import EventDeadLetterSettings
 from dpp.auth_errors.outbox import dead_letters
-from dpp.auth_errors.outbox.dead_letters import (
-    Action,
-    EventDeadLetter,
-    EventDeadLetterEffects,
-    HandledDeadLetter,
-)
+from dpp.auth_errors.outbox.dead_letters import Action, EventDeadLetter, EventDeadLetterEffects, HandledDeadLetter
 from dpp.auth_errors.outbox.redrive import DeliveryStatus
 from dpp.platform.aws.held_messages import Choice
 from dpp.platform.aws.queue import Queue
@@ -38,14 +33,8 @@ from dpp_cli.operator.dead_letters import (
 from dpp_cli.operator.output import ago, as_array, plain, print_table
 from dpp_cli.operator.rows import opened_rows
 
-letters_app = typer.Typer(
-    no_args_is_help=True, help="Dead letters: copies of events that could not be handled."
-)
-_DONE: Mapping[str, str] = {
-    Action.REVIVED: "event revived; deleted",
-    Action.DELETED: "deleted",
-    Action.LEFT: "left",
-}
+letters_app = typer.Typer(no_args_is_help=True, help="Dead letters: copies of events that could not be handled.")
+_DONE: Mapping[str, str] = {Action.REVIVED: "event revived; deleted", Action.DELETED: "deleted", Action.LEFT: "left"}
 _STATES = {
     DeliveryStatus.DEAD: "dead",
     DeliveryStatus.HANDLED: "handled since",
@@ -119,13 +108,7 @@ def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: As
 
 
 @letters_app.command("drop")
-def drop(
-    ids: Ids = None,
-    every: All = False,
-    yes: Yes = False,
-    limit: Limit = 100,
-    as_json: AsJson = False,
-) -> None:
+def drop(ids: Ids = None, every: All = False, yes: Yes = False, limit: Limit = 100, as_json: AsJson = False) -> None:
     """Delete messages. A dead event stays dead; `dpp auth-errors redrive OUTBOX_ID` can still revive it.
 
     Safe to repeat. Exit code 1 if a named message was not found.

@@ -51,12 +51,8 @@ def waker_of[Needed: WakeSettings](at: Reach[Needed]) -> Waker:
 
 def show_outbox(
     dead: Annotated[bool, typer.Option("--dead", help="Only dead events, with their reason.")] = False,
-    waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only events that wait to be sent or handled.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1_000, help="Show at most this many of each, oldest first.")
-    ] = 50,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only events that wait to be sent or handled.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many of each, oldest first.")] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
     """List waiting events with their age, and dead events with their last failure."""
@@ -80,8 +76,7 @@ def show_outbox(
 
 def redrive_events(
     outbox_ids: Annotated[
-        list[int] | None,
-        typer.Argument(metavar="OUTBOX_ID…", min=1, help="Ids from `outbox`.", show_default=False),
+        list[int] | None, typer.Argument(metavar="OUTBOX_ID…", min=1, help="Ids from `outbox`.", show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all-dead", help="Every dead event, up to --limit.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Revive at most this many.")] = 10_000,

@@ -19,8 +19,7 @@ from dpp_cli.operator.output import faults, moment, plain, print_note, print_tab
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
 
 policy_app = typer.Typer(
-    no_args_is_help=True,
-    help="Policies decide without an operator. The first policy that matches decides.",
+    no_args_is_help=True, help="Policies decide without an operator. The first policy that matches decides."
 )
 _REASON: TypeAdapter[str] = TypeAdapter(Reason)
 
@@ -36,8 +35,7 @@ File = Annotated[
 @policy_app.command("show")
 def show(
     version: Annotated[
-        int | None,
-        typer.Option(min=1, help="An earlier version; default: the active one.", show_default=False),
+        int | None, typer.Option(min=1, help="An earlier version; default: the active one.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the JSON array that `set` accepts.")] = False,
 ) -> None:

@@ -13,14 +13,7 @@ from dpp_cli.layers.operate import build_operate_layer
 from dpp_cli.layers.packages import build_deps_layer, build_domain_layer
 from dpp_cli.paths import ASSEMBLY
 
-_LOCAL = (
-    "DATABASE_URL",
-    "REDIS_URL",
-    "DPP_DECISION_",
-    "DPP_TIME_ZONE",
-    "DPP_TICKET_REAPER_",
-    "DPP_AUTH_ERROR_",
-)
+_LOCAL = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_", "DPP_TIME_ZONE", "DPP_TICKET_REAPER_", "DPP_AUTH_ERROR_")
 SIZES = ("dev", "prod")
 
 

@@ -26,8 +26,7 @@ Stage = Annotated[
     str | None, typer.Option(help="The deployment's name, part of every resource name; default: the size.")
 ]
 Context = Annotated[
-    list[str] | None,
-    typer.Option("-c", "--context", help="name=value, listed in cdk/app.py; may be repeated."),
+    list[str] | None, typer.Option("-c", "--context", help="name=value, listed in cdk/app.py; may be repeated.")
 ]
 Architecture = Annotated[str, typer.Option(help="aarch64 or x86_64, of functions and layers.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing.")]
@@ -74,21 +73,12 @@ class Described:
 
     def options(self) -> list[str]:
         """Return the CDK context arguments."""
-        pairs = [
-            f"size={self.size}",
-            f"stage={self.name}",
-            f"architecture={self.architecture}",
-            *self.context,
-        ]
+        pairs = [f"size={self.size}", f"stage={self.name}", f"architecture={self.architecture}", *self.context]
         return [word for pair in pairs for word in ("-c", pair)]
 
 
 def invocation(
-    words: Sequence[str],
-    architecture: str,
-    environ: Mapping[str, str],
-    *,
-    build: Callable[[str], object],
+    words: Sequence[str], architecture: str, environ: Mapping[str, str], *, build: Callable[[str], object]
 ) -> Invocation:
     """Build the layers and return the CDK command line. Raises StackError, ToolError.
 
@@ -128,10 +118,7 @@ def deploy(
 
 
 def diff(
-    size: Size = "dev",
-    stage: Stage = None,
-    architecture: Architecture = ARCHITECTURE,
-    context: Context = None,
+    size: Size = "dev", stage: Stage = None, architecture: Architecture = ARCHITECTURE, context: Context = None
 ) -> None:
     """Show the changes that `deploy` with the same options would make."""
     _become(["diff", *Described(size, stage, architecture, context or []).options()], architecture)

@@ -62,9 +62,7 @@ _HOME_GB, _ARCHIVE_GB = 5, 2
 _MOVES = 2  # archives and restores per month
 _WORKSPACE_FIRINGS = 4 * HOURS * 60  # a tick and a page of the fleet, twice a minute
 _LOOK_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
-_MOVE_GB_SECONDS = (
-    Decimal(1769) / 1024 * 300
-)  # a home archived, read back and restored: assumed, not measured
+_MOVE_GB_SECONDS = Decimal(1769) / 1024 * 300  # a home archived, read back and restored: assumed, not measured
 _WORKSPACE_POLLS = 2 * 5 * HOURS * 3600 // 20  # two event sources more
 _INSIGHTS_SERIES = 17  # of each service and each family of tasks, by the hours that they run
 
@@ -114,14 +112,8 @@ def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
 _LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
 """Compute log storage: ingested once, kept for the retention period."""
 
-_INSTANCES = {
-    "t4g.micro": _priced("0.016", "hour"),
-    "m7g.large": _priced("0.168", "hour", confirmed=False),
-}
-_NODES = {
-    "cache.t4g.micro": _priced("0.0128", "hour"),
-    "cache.m7g.large": _priced("0.1264", "hour", confirmed=False),
-}
+_INSTANCES = {"t4g.micro": _priced("0.016", "hour"), "m7g.large": _priced("0.168", "hour", confirmed=False)}
+_NODES = {"cache.t4g.micro": _priced("0.0128", "hour"), "cache.m7g.large": _priced("0.1264", "hour", confirmed=False)}
 
 
 def database_price(name: str) -> Price:
@@ -162,11 +154,7 @@ FIXED: Sequence[Line] = (
         _priced("0.115", "GB"),
         lambda size: size.database.storage_gib * (1 + size.database.multi_az),
     ),
-    Line(
-        "RDS Proxy, two vCPU",
-        _priced("0.015", "vCPU hour"),
-        lambda size: 2 * HOURS if size.database.proxy else 0,
-    ),
+    Line("RDS Proxy, two vCPU", _priced("0.015", "vCPU hour"), lambda size: 2 * HOURS if size.database.proxy else 0),
     *(_node(name) for name in _NODES),
     Line(
         "Interface endpoints (SQS, Secrets Manager, STS, Lambda)",
@@ -180,15 +168,9 @@ FIXED: Sequence[Line] = (
     Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
     Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
     Line("Jobs: logs", _LOGS, lambda _: _FIRINGS * 2 * _KB),
+    Line("Jobs: S3 writes of reports", _priced("0.000005", "request", confirmed=False), lambda _: _REPORT_WRITES),
     Line(
-        "Jobs: S3 writes of reports",
-        _priced("0.000005", "request", confirmed=False),
-        lambda _: _REPORT_WRITES,
-    ),
-    Line(
-        "SQS, looked at without a message",
-        _priced("0.0000004", "request", confirmed=False),
-        lambda _: _POLLS + _TICKS,
+        "SQS, looked at without a message", _priced("0.0000004", "request", confirmed=False), lambda _: _POLLS + _TICKS
     ),
 )
 """Return the fixed costs, which do not depend on use."""
@@ -207,9 +189,7 @@ BY_USE: Sequence[Line] = (
     Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
     Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * LOG_KB * _KB),
     Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
-    Line(
-        "Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB
-    ),
+    Line("Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB),
 )
 """Return the costs per run."""
 
@@ -226,22 +206,14 @@ OF_WORKSPACES: Sequence[Line] = (
     ),
     Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: WORKSPACE_ALARMS[size.name]),
     Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: WORKSPACE_SERIES),
-    Line(
-        "Looks: Lambda arm64",
-        _priced("0.0000133334", "GB-second"),
-        lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS,
-    ),
+    Line("Looks: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS),
     Line("Looks: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
     Line(
         "SQS, looked at and sent",
         _priced("0.0000004", "request", confirmed=False),
         lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS,
     ),
-    Line(
-        "Fargate, Linux on arm64: CPU",
-        _priced("0.03238", "vCPU hour"),
-        lambda size: _workspaces(size) * _RUN_HOURS,
-    ),
+    Line("Fargate, Linux on arm64: CPU", _priced("0.03238", "vCPU hour"), lambda size: _workspaces(size) * _RUN_HOURS),
     Line(
         "Fargate, Linux on arm64: memory",
         _priced("0.00356", "GB hour"),
@@ -254,13 +226,9 @@ OF_WORKSPACES: Sequence[Line] = (
     ),
     Line("EFS storage", _priced("0.30", "GB"), lambda size: _workspaces(size) * _HOME_GB),
     Line("EFS, read to archive", _priced("0.03", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
+    Line("EFS, written to restore", _priced("0.06", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
     Line(
-        "EFS, written to restore", _priced("0.06", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES
-    ),
-    Line(
-        "S3 storage of archives",
-        _priced("0.023", "GB", confirmed=False),
-        lambda size: _workspaces(size) * _ARCHIVE_GB,
+        "S3 storage of archives", _priced("0.023", "GB", confirmed=False), lambda size: _workspaces(size) * _ARCHIVE_GB
     ),
     Line(
         "Homes: Lambda arm64",

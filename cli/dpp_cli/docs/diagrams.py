@@ -59,8 +59,7 @@ def diagram[State](machine: StateMachine[State]) -> str:
     lines = ["```mermaid", "stateDiagram-v2"]
     lines += [f'  state "{state}" as {_id(state)}' for state in states if state and _id(state) != str(state)]
     lines += [
-        f"  {_id(source)} --> {_id(target)}: {', '.join(actions)}"
-        for (source, target), actions in arrows.items()
+        f"  {_id(source)} --> {_id(target)}: {', '.join(actions)}" for (source, target), actions in arrows.items()
     ]
     lines += [f"  {_id(state)} --> [*]" for state in states if state in machine.terminal]
     return "\n".join([*lines, "```"])

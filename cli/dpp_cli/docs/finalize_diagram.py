@@ -40,16 +40,10 @@ STEPS: Mapping[str, Step] = {
         "reconcile after 5 min: repeats the call, gets the receipt and commits",
     ),
     "_dispute": Step(
-        "Postgres",
-        "dispute, and stop",
-        "a DISPUTED run, which no job changes",
-        "an operator: `dpp dispute settle`",
+        "Postgres", "dispute, and stop", "a DISPUTED run, which no job changes", "an operator: `dpp dispute settle`"
     ),
     "store.commit": Step(
-        "Postgres",
-        "commit, if version and finalize token are as expected",
-        "nothing",
-        "nothing to do",
+        "Postgres", "commit, if version and finalize token are as expected", "nothing", "nothing to do"
     ),
 }
 """By the call in the code."""
@@ -62,9 +56,7 @@ _BEFORE = {
     "store.commit": ("  else it is the same",),
 }
 _AFTER = {
-    "store.claim": (
-        "  Note over W,Postgres: a caller that gets no row has lost; it stops and has changed nothing",
-    ),
+    "store.claim": ("  Note over W,Postgres: a caller that gets no row has lost; it stops and has changed nothing",),
     "store.commit": ("  end",),
 }
 _SERVERS = ("Postgres", "S3", "Redis")

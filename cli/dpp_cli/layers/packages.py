@@ -28,9 +28,7 @@ _RECIPE = "1"  # raise it when the steps below change, so that a built layer is 
 # METADATA stay: licences require it, and importlib.metadata reads versions from METADATA.
 _PRUNED_FOLDERS = frozenset({"tests", "test", "__pycache__"})
 _PRUNED_SUFFIXES = frozenset({".pyi", ".pyx", ".pxd", ".c", ".h", ".lock"})
-_PRUNED_NAMES = frozenset(
-    {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "py.typed", "uv_cache.json"}
-)
+_PRUNED_NAMES = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "py.typed", "uv_cache.json"})
 
 
 def machine_architecture() -> str:
@@ -96,9 +94,7 @@ def build_domain_layer() -> Path:
     """Copy and compile the domain unless it is up to date; return the layer's root. Raises ToolError."""
     target = DOMAIN_BUILD
     sources = sorted(
-        path
-        for path in (DOMAIN_LAYER / "python").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        path for path in (DOMAIN_LAYER / "python").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     )
     stamped = target.with_suffix(".stamp")
     salt = "\n".join([_RECIPE, *(str(path.relative_to(DOMAIN_LAYER)) for path in sources)])

@@ -89,9 +89,7 @@ def run_cleanup(
     *,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            "--class", metavar="NAME", help="Clean up only this class; may be repeated.", show_default=False
-        ),
+        typer.Option("--class", metavar="NAME", help="Clean up only this class; may be repeated.", show_default=False),
     ] = None,
     over_breaker: Annotated[
         bool, typer.Option(help="Delete even if far more than usual is due; check `preview` first.")
@@ -110,9 +108,7 @@ def run_cleanup(
         done = clean(effects).cleanup or begun
     _print(done, effects, as_json=as_json)
     if not done.is_done:
-        print_note(
-            "still in progress: `dpp lifecycle report` shows its progress, `dpp lifecycle stop` stops it"
-        )
+        print_note("still in progress: `dpp lifecycle report` shows its progress, `dpp lifecycle stop` stops it")
 
 
 @lifecycle_app.command("stop")

@@ -19,9 +19,7 @@ from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_n
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
-events_app = typer.Typer(
-    no_args_is_help=True, help="Show events from GitHub and Jira and what happened to them."
-)
+events_app = typer.Typer(no_args_is_help=True, help="Show events from GitHub and Jira and what happened to them.")
 
 
 @events_app.command("list")
@@ -35,11 +33,7 @@ def show_events(
         page = read.events(connection, below=None, limit=limit, status=status)
         task_ids = read.task_ids(connection, page.events)
     if as_array:
-        typer.echo(
-            as_json(
-                [to_jsonable_python(one) | {"task_id": task_ids.get(one.event_id)} for one in page.events]
-            )
-        )
+        typer.echo(as_json([to_jsonable_python(one) | {"task_id": task_ids.get(one.event_id)} for one in page.events]))
     elif page.events:
         _print_events(page.events, task_ids, settings.zone)
     else:

@@ -25,9 +25,7 @@ AsArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 _OF_FLOW = tuple(role for role in Role if role is not Role.CHAMBERLAIN)
 
 
-def show_status(
-    as_object: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+def show_status(as_object: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
     """Show each role's last heartbeat and the open events, tasks, questions and messages."""
     with connected_rows(RowSettings) as (connection, _):
         heartbeat_ages, backlog = heartbeat.ages(connection), read.backlog(connection)
@@ -35,10 +33,7 @@ def show_status(
         now = store.clock(connection)
     dead = heartbeat.dead(heartbeat_ages)
     if as_object:
-        roles = [
-            {"role": role, "silent_seconds": heartbeat_ages.get(role), "is_dead": role in dead}
-            for role in Role
-        ]
+        roles = [{"role": role, "silent_seconds": heartbeat_ages.get(role), "is_dead": role in dead} for role in Role]
         typer.echo(as_json({"asof": now, "roles": roles, "open": backlog}))
         return
     _print_roles(heartbeat_ages)
@@ -77,9 +72,7 @@ def show_sources(as_array: AsArray = False) -> None:
     elif found:
         _print_sources(found, now, settings.zone)
     else:
-        console.print(
-            "no source was ever polled; the sentinel (poller) polls the sources that a deployment configures"
-        )
+        console.print("no source was ever polled; the sentinel (poller) polls the sources that a deployment configures")
 
 
 def message_fields(one: OutgoingMessage) -> dict[str, Any]:
@@ -101,12 +94,7 @@ def print_messages(
     for one in messages:
         message = one.message
         ids = (message.message_id, *(message.task_id or "" for _ in task_column))
-        cells = (
-            message.kind,
-            moment(message.created_at, zone),
-            str(message.attempts),
-            _state(one, now, zone),
-        )
+        cells = (message.kind, moment(message.created_at, zone), str(message.attempts), _state(one, now, zone))
         table.add_row(*ids, *cells, plain(message.last_error or ""))
     print_table(table)
 

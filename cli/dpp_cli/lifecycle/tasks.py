@@ -26,17 +26,7 @@ from dpp.runs.model import Run
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle.events import about, print_words, status_of
 from dpp_cli.lifecycle.status import message_fields, print_messages
-from dpp_cli.operator.output import (
-    ago,
-    as_json,
-    moment,
-    plain,
-    print_note,
-    print_table,
-    print_values,
-    span,
-    until,
-)
+from dpp_cli.operator.output import ago, as_json, moment, plain, print_note, print_table, print_values, span, until
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -54,9 +44,7 @@ class _AnswerSettings(RowSettings, WakesGeneral):
 @tasks_app.command("list")
 def show_tasks(
     status: Annotated[TaskStatus | None, typer.Option(help="Only tasks with this status.")] = None,
-    waiting: Annotated[
-        bool, typer.Option("--waiting", help="Only tasks waiting for a person, longest first.")
-    ] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only tasks waiting for a person, longest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many.")] = 50,
     as_array: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
@@ -110,9 +98,7 @@ def answer_one(
 ) -> None:
     """Answer a task's question; its next attempt gets the answer."""
     if len(text.strip()) > MAX_ANSWER:
-        raise StackError(
-            f"the answer has {len(text.strip()):,} characters; at most {MAX_ANSWER:,} are allowed"
-        )
+        raise StackError(f"the answer has {len(text.strip()):,} characters; at most {MAX_ANSWER:,} are allowed")
     with connected_rows(_AnswerSettings) as (connection, settings):
         try:
             answer(connection, task_id, text)

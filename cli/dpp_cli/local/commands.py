@@ -47,9 +47,7 @@ def up() -> None:
 
 
 @app.command()
-def down(
-    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete rows, budgets and logs.")] = False,
-) -> None:
+def down(wipe: Annotated[bool, typer.Option("--wipe", help="Also delete rows, budgets and logs.")] = False) -> None:
     """Stop all processes of the stack. Rows and budgets stay; objects and messages are lost with LocalStack."""
     _tidy_logs(_rules())
     ended = stack.down(state_dir(), wipe=wipe)
@@ -111,9 +109,7 @@ def _rules() -> LogRules:
     try:
         return LogRules.of(os.environ)
     except StackError as error:
-        Console(stderr=True).print(
-            f"[yellow]warning:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
+        Console(stderr=True).print(f"[yellow]warning:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         return LogRules.default()
 
 

@@ -51,11 +51,7 @@ class DemoRun:
             "pack_type": self.pack_type,
             "inputs": dict(self.inputs),
             # The offline engine rarely reaches the default minimum of 0.8.
-            "reservation": {
-                "max_cost_usd": self.max_cost_usd,
-                "timebox_sec": 30,
-                "min_reliability_score": 0.5,
-            },
+            "reservation": {"max_cost_usd": self.max_cost_usd, "timebox_sec": 30, "min_reliability_score": 0.5},
             "options": {"inline": int(self.inline)},
         }
 
@@ -86,9 +82,7 @@ def demo() -> None:
         _show_refusal(api)
         for item in submitted:
             _show_end(api, item)
-    console.print(
-        f"\n{len(submitted)} runs in {time.monotonic() - begun:.1f} s. The ledger of {tenant_id}:\n"
-    )
+    console.print(f"\n{len(submitted)} runs in {time.monotonic() - begun:.1f} s. The ledger of {tenant_id}:\n")
     position = _settled_position(tenant_id)
     print_position(position)
     if not position.balanced:
@@ -152,16 +146,12 @@ def _show_replay(api: _Api, item: _Submitted) -> None:
     answer = _expect(api.post(item.run.body(), item.idempotency_key), 202, "the same again")
     if answer.json()["run_id"] != item.run_id:
         raise StackError("a repeated submit made a second run")
-    console.print(
-        "  POST /v1/runs   202  the same key and body    the same run, nothing reserved again (RUN-4)"
-    )
+    console.print("  POST /v1/runs   202  the same key and body    the same run, nothing reserved again (RUN-4)")
 
 
 def _show_refusal(api: _Api) -> None:
     problem = _expect(api.post(_TOO_DEAR.body(), str(uuid4())), 402, _TOO_DEAR.title).json()
-    console.print(
-        f"  POST /v1/runs   402  {_TOO_DEAR.title:<24} {problem['reason_code']}: {problem['detail']}"
-    )
+    console.print(f"  POST /v1/runs   402  {_TOO_DEAR.title:<24} {problem['reason_code']}: {problem['detail']}")
 
 
 def _show_end(api: _Api, item: _Submitted) -> None:
@@ -174,9 +164,7 @@ def _show_end(api: _Api, item: _Submitted) -> None:
         f"\n  GET {item.href}  {view['status']}, {view['money_state']}: "
         f"used {cost['used_usd']} of {cost['reserved_usd']} USD, {view['tokens_consumed']} tokens"
     )
-    console.print(
-        f"  [dim]envelope {len(envelope)} bytes from S3, SHA-256 as promised: {view['result']['sha256']}[/]"
-    )
+    console.print(f"  [dim]envelope {len(envelope)} bytes from S3, SHA-256 as promised: {view['result']['sha256']}[/]")
     console.print(f"  {item.run.title}: ", end="")
     console.print(_answer_text(json.loads(envelope)), markup=False, soft_wrap=True)
     if item.run.inline and view["result"].get("inline") != json.loads(envelope):
@@ -190,9 +178,7 @@ def _wait_for_end(api: _Api, item: _Submitted) -> dict[str, Any]:
         if view["status"] not in {"QUEUED", "PROCESSING"}:
             return view
         time.sleep(_POLL_SECONDS)
-    raise StackError(
-        f"run {item.run_id} didn't end within {_RUN_SECONDS:.0f} s; see `dpp local logs run_worker`"
-    )
+    raise StackError(f"run {item.run_id} didn't end within {_RUN_SECONDS:.0f} s; see `dpp local logs run_worker`")
 
 
 def _fetch_checked(api: _Api, result: Mapping[str, Any]) -> bytes:

@@ -53,10 +53,7 @@ def bootstrap(store: StateStore) -> str:
     try:
         session.client("s3", endpoint_url=endpoint).create_bucket(Bucket=_ASSET_BUCKET)
         session.client("ssm", endpoint_url=endpoint).put_parameter(
-            Name=f"/cdk-bootstrap/{_QUALIFIER}/version",
-            Value=_BOOTSTRAP_VERSION,
-            Type="String",
-            Overwrite=True,
+            Name=f"/cdk-bootstrap/{_QUALIFIER}/version", Value=_BOOTSTRAP_VERSION, Type="String", Overwrite=True
         )
     except (BotoCoreError, ClientError) as error:
         raise StackError(f"can't prepare LocalStack for the CDK: {error}") from error
@@ -94,9 +91,7 @@ def deploy(store: StateStore) -> str:
     _cdk(store, command, "deploy.log")
     given = json.loads(outputs.read_text())
     # What one stack passes to the other is among them, under names that the CDK made.
-    merged = {
-        name: value for stack in _STACKS for name, value in given[stack].items() if "Export" not in name
-    }
+    merged = {name: value for stack in _STACKS for name, value in given[stack].items() if "Export" not in name}
     store.set(outputs=merged, deployed=fingerprint_before, shape=_shape(store))
     events.emit(store.state_dir, "deployed", stacks=list(_STACKS))
     return store.state.api_base_url

@@ -33,12 +33,7 @@ def zone() -> ZoneInfo:
 
 
 def emit(
-    folder: Path,
-    event: str,
-    *,
-    now: datetime | None = None,
-    zone_of: ZoneInfo | None = None,
-    **details: object,
+    folder: Path, event: str, *, now: datetime | None = None, zone_of: ZoneInfo | None = None, **details: object
 ) -> None:
     """Add an event. A failure to write is reported on stderr and stops nothing."""
     zone_of = zone_of or zone()

@@ -126,9 +126,7 @@ def ensure_rotation(store: StateStore) -> str:
         environment=_marked(store),
     )
     if (identity := ProcessIdentity.of(process.pid)) is None:
-        raise StackError(
-            f"what rotates the logs ended at once\n{log_tail(log_path(store.state_dir, ROTATION))}"
-        )
+        raise StackError(f"what rotates the logs ended at once\n{log_tail(log_path(store.state_dir, ROTATION))}")
     store.record(ROTATION, PartRecord.of(identity))
     return f"logs at {rules.max_bytes // 2**20} MB, kept {rules.kept_days} days"
 

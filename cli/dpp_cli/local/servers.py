@@ -243,12 +243,7 @@ class _Account:
 
     def run(self, command: list[str]) -> None:
         done = subprocess.run(
-            [*self.prefix, *command],
-            capture_output=True,
-            text=True,
-            user=self.uid,
-            group=self.uid,
-            check=False,
+            [*self.prefix, *command], capture_output=True, text=True, user=self.uid, group=self.uid, check=False
         )
         if done.returncode != 0:
             raise ServerError(f"{command[0]} failed\n{done.stdout}{done.stderr}")

@@ -102,9 +102,7 @@ def status(state_dir: Path) -> list[PartStatus]:
             lines.append(PartStatus(name, "", None, False, "down"))
         else:
             well = answers()
-            lines.append(
-                PartStatus(name, url, part.pid if part else None, well, "" if well else "doesn't answer")
-            )
+            lines.append(PartStatus(name, url, part.pid if part else None, well, "" if well else "doesn't answer"))
     return [*lines, _rotation_status(state), _api_status(state)]
 
 

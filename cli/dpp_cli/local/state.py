@@ -117,9 +117,7 @@ class StateStore:
         events.emit(self.state_dir, "part_started", part=name, pid=part.pid, port=part.port or None)
         return state
 
-    def end(
-        self, name: str, *, first: signal.Signals = signal.SIGTERM, patience_seconds: float = 10.0
-    ) -> bool:
+    def end(self, name: str, *, first: signal.Signals = signal.SIGTERM, patience_seconds: float = 10.0) -> bool:
         """End a recorded process, by `first` and in the end by force, and say so; False where none was running."""
         part = self.state.parts.get(name)
         if part is None:

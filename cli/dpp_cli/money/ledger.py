@@ -111,9 +111,7 @@ def rebuild_balance(tenant_id: TenantId) -> None:
             rebuilt = rebuild(to.connection, to.ledger, tenant_id, RebuildReason.OPERATOR)
         except LookupError as error:
             raise StackError(str(error)) from None
-    before = (
-        "nothing" if rebuilt.before_usd_micros is None else f"{format_usd(rebuilt.before_usd_micros)} USD"
-    )
+    before = "nothing" if rebuilt.before_usd_micros is None else f"{format_usd(rebuilt.before_usd_micros)} USD"
     typer.echo(f"balance of {tenant_id}: {before} before, {format_usd(rebuilt.balance_usd_micros)} USD now")
 
 

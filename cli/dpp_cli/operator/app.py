@@ -39,11 +39,7 @@ def refusal(words: list[str]) -> str | None:
     if words and (words[0] in {*GROUPS, TOP, "--help"}):
         return None
     available = f"available commands: {', '.join([*GROUPS, TOP])}"
-    return (
-        f"`{words[0]}` does not run on a deployment; {available}"
-        if words
-        else f"no command given; {available}"
-    )
+    return f"`{words[0]}` does not run on a deployment; {available}" if words else f"no command given; {available}"
 
 
 def operator_app() -> typer.Typer:

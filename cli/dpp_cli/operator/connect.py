@@ -46,9 +46,7 @@ class Reach[Needed: Settings]:
         from dpp_cli.local.localstack import client_session  # noqa: PLC0415
 
         bounded = None if attempts is None else bounds(attempts)
-        return client_session(self.endpoint_url).client(
-            service, endpoint_url=self.endpoint_url, config=bounded
-        )
+        return client_session(self.endpoint_url).client(service, endpoint_url=self.endpoint_url, config=bounded)
 
 
 def reach[Needed: Settings](needed: type[Needed]) -> Reach[Needed]:
@@ -61,9 +59,7 @@ def reach[Needed: Settings](needed: type[Needed]) -> Reach[Needed]:
     given = [name for name in needed.identifying() if os.environ.get(name)]
     if given:
         if missing := needed.missing(os.environ):
-            raise StackError(
-                f"the environment is incomplete: {', '.join(given)} set; missing: {', '.join(missing)}"
-            )
+            raise StackError(f"the environment is incomplete: {', '.join(given)} set; missing: {', '.join(missing)}")
         return Reach(_loaded(needed, os.environ), None)
     from dpp_cli.local.state import running_state  # noqa: PLC0415
 

@@ -19,9 +19,7 @@ operator_app = typer.Typer(no_args_is_help=True, help="Manage keys of the operat
 
 @operator_app.command("add")
 def add(
-    name: Annotated[
-        str, typer.Argument(help="Recorded with every action done with the key: A-Z a-z 0-9 _ . @ -")
-    ],
+    name: Annotated[str, typer.Argument(help="Recorded with every action done with the key: A-Z a-z 0-9 _ . @ -")],
     label: Annotated[str | None, typer.Option(help="What the key is for.")] = None,
 ) -> None:
     """Create a key for an operator and print it. It cannot be shown again. An operator may have several keys."""
@@ -43,9 +41,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")
     if not keys:
         console.print("no operator keys; create one with `dpp operator add NAME`")
         return
-    table = Table(
-        "operator", "key id", "status", "created", "last used", "label", box=None, header_style="dim"
-    )
+    table = Table("operator", "key id", "status", "created", "last used", "label", box=None, header_style="dim")
     table.columns[1].no_wrap = True
     for key in keys:
         cells = (key.operator_id, str(key.key_id), key.status, *created_and_used(key))
@@ -54,9 +50,7 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")
 
 
 @operator_app.command("revoke")
-def revoke(
-    key_id: Annotated[UUID, typer.Argument(help="The key id from `list`; the ID in dppop_ID_SECRET.")],
-) -> None:
+def revoke(key_id: Annotated[UUID, typer.Argument(help="The key id from `list`; the ID in dppop_ID_SECRET.")]) -> None:
     """Revoke a key; its next request gets 401. Safe to repeat."""
     with connected_rows(PostgresSettings) as (connection, _):
         owner = operator_keys.revoke(connection, key_id)

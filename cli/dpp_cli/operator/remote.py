@@ -121,9 +121,7 @@ def _client(stage: str, reply_seconds: int) -> tuple["LambdaClient", str]:
         raise StackError(_no_aws(error)) from None
 
 
-def _invoke(
-    client: "LambdaClient", name: str, event: Mapping[str, Any], reply_seconds: int
-) -> Mapping[str, Any]:
+def _invoke(client: "LambdaClient", name: str, event: Mapping[str, Any], reply_seconds: int) -> Mapping[str, Any]:
     """Invoke the function and return its reply. Raises StackError."""
     try:
         reply = client.invoke(FunctionName=name, Payload=json.dumps(event).encode())

@@ -66,9 +66,7 @@ def as_sentences() -> Iterator[None]:
     except psycopg.errors.ForeignKeyViolation:
         raise StackError("the tenant does not exist; create it with `dpp tenant create ID`") from None
     except psycopg.errors.CheckViolation as error:
-        raise StackError(
-            f"the database rejects the value (constraint {error.diag.constraint_name})"
-        ) from None
+        raise StackError(f"the database rejects the value (constraint {error.diag.constraint_name})") from None
     except psycopg.DataError as error:  # text that Postgres can't store, such as NUL
         raise StackError(f"the database rejects the value: {str(error).splitlines()[0]}") from None
     except (CreditConflict, ConfigurationError, DependencyUnavailable, LedgerError, ValueError) as error:
@@ -100,8 +98,7 @@ def create_key(
 
 @key_app.command("list")
 def list_keys(
-    tenant_id: TenantId,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+    tenant_id: TenantId, as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False
 ) -> None:
     """List a tenant's API keys by id, newest first. The output contains no secret."""
     with backends() as to:

@@ -21,20 +21,9 @@ from dpp_cli.local.state import running_state
 from dpp_cli.operator.output import print_note
 from dpp_cli.runs.inputs import read_inputs
 from dpp_cli.runs.output import message_of, print_receipt, print_retry, print_run, waiting_for
-from dpp_client import (
-    Client,
-    DppError,
-    Receipt,
-    ResultMismatch,
-    ResultUnavailable,
-    Run,
-    WaitTimedOut,
-    usd_text,
-)
+from dpp_client import Client, DppError, Receipt, ResultMismatch, ResultUnavailable, Run, WaitTimedOut, usd_text
 
-run_app = typer.Typer(
-    no_args_is_help=True, help="Submit runs, show them and wait for their results, with an API key."
-)
+run_app = typer.Typer(no_args_is_help=True, help="Submit runs, show them and wait for their results, with an API key.")
 
 FAILED, TIMED_OUT, UNAVAILABLE, MISMATCH, INTERRUPTED = 3, 4, 5, 6, 130
 _API_URL, _API_KEY = "DPP_API_URL", "DPP_API_KEY"
@@ -60,8 +49,7 @@ KeyFile = Annotated[
     ),
 ]
 Retry = Annotated[
-    float,
-    typer.Option("--retry", metavar="SECONDS", min=0, help="How long to retry requests that get no answer."),
+    float, typer.Option("--retry", metavar="SECONDS", min=0, help="How long to retry requests that get no answer.")
 ]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
@@ -110,8 +98,7 @@ def submit(
     pack: Annotated[PackType, typer.Argument(metavar="PACK", help="The pack to run: docs/packs.md.")],
     *,
     max_cost: Annotated[
-        str,
-        typer.Option(metavar="USD", callback=_checked_amount, help="The maximum price, e.g. 0.2500."),
+        str, typer.Option(metavar="USD", callback=_checked_amount, help="The maximum price, e.g. 0.2500.")
     ],
     words: Annotated[
         list[str] | None,
@@ -125,17 +112,12 @@ def submit(
         ),
     ] = None,
     timebox: Annotated[
-        int | None,
-        typer.Option(metavar="SECONDS", min=1, max=90, help="The run's time limit.", show_default=False),
+        int | None, typer.Option(metavar="SECONDS", min=1, max=90, help="The run's time limit.", show_default=False)
     ] = None,
     min_reliability: Annotated[
         float | None,
         typer.Option(
-            metavar="SCORE",
-            min=0,
-            max=1,
-            help="Fail the run if its reliability is lower.",
-            show_default=False,
+            metavar="SCORE", min=0, max=1, help="Fail the run if its reliability is lower.", show_default=False
         ),
     ] = None,
     key: Annotated[
@@ -265,7 +247,5 @@ def _api_key(key_file: Path | None) -> str:
             raise StackError(f"can't read {key_file}: {reason}") from None
     key = os.environ.get(_API_KEY, "").strip()
     if not key:
-        raise StackError(
-            f"no API key: set {_API_KEY} or add --key-file (create a key with `dpp key create TENANT`)"
-        )
+        raise StackError(f"no API key: set {_API_KEY} or add --key-file (create a key with `dpp key create TENANT`)")
     return key

@@ -20,13 +20,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import ConfigurationError, DeadLetterSettings, QueueSettings
 from dpp.platform.errors import DependencyUnavailable
 from dpp.runs.operations import dead_letters
-from dpp.runs.operations.dead_letters import (
-    Action,
-    DeadLetter,
-    DeadLetterEffects,
-    HandledDeadLetter,
-    MessageStatus,
-)
+from dpp.runs.operations.dead_letters import Action, DeadLetter, DeadLetterEffects, HandledDeadLetter, MessageStatus
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import BackendSettings, opened, reach
 from dpp_cli.operator.dead_letters import (
@@ -90,13 +84,7 @@ def redrive(
 
 
 @dlq_app.command("drop")
-def drop(
-    ids: Ids = None,
-    every: All = False,
-    yes: Yes = False,
-    limit: Limit = 100,
-    as_json: AsJson = False,
-) -> None:
+def drop(ids: Ids = None, every: All = False, yes: Yes = False, limit: Limit = 100, as_json: AsJson = False) -> None:
     """Delete messages; their QUEUED runs first end as FAILED with a full refund.
 
     Safe to repeat. Exit code 1 if a named message was not found.
@@ -147,9 +135,7 @@ def _carry_out(handled: Iterable[HandledDeadLetter], *, as_json: bool) -> list[H
 def _print_table(found: list[DeadLetter]) -> None:
     if not found:
         return
-    table = Table(
-        "run (or message)", "tenant", "run is", "age", "tries", box=None, header_style="dim", pad_edge=False
-    )
+    table = Table("run (or message)", "tenant", "run is", "age", "tries", box=None, header_style="dim", pad_edge=False)
     table.columns[0].no_wrap = True
     table.columns[1].overflow = "fold"
     for column in table.columns[3:]:
@@ -157,19 +143,13 @@ def _print_table(found: list[DeadLetter]) -> None:
     for dead_letter in found:
         tenant = dead_letter.content.tenant_id if dead_letter.content else ""
         table.add_row(
-            _id(dead_letter),
-            tenant,
-            _state(dead_letter),
-            _age(dead_letter),
-            str(dead_letter.message.receive_count),
+            _id(dead_letter), tenant, _state(dead_letter), _age(dead_letter), str(dead_letter.message.receive_count)
         )
     console.print(table)
     for dead_letter in found:
         if dead_letter.fault is not None:
             console.print(
-                f"message {_id(dead_letter)} can't be read: {dead_letter.fault}",
-                highlight=False,
-                soft_wrap=True,
+                f"message {_id(dead_letter)} can't be read: {dead_letter.fault}", highlight=False, soft_wrap=True
             )
 
 

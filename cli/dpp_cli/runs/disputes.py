@@ -60,9 +60,7 @@ def settle(
         raise StackError(f"the amount {error}") from None
     with _effects() as effects:
         ended = disputes.decide(effects, run_id, charge_usd_micros)
-    typer.echo(
-        f"run {ended.id}: {ended.status}, {ended.money_state}, charged {format_usd(charge_usd_micros)} USD"
-    )
+    typer.echo(f"run {ended.id}: {ended.status}, {ended.money_state}, charged {format_usd(charge_usd_micros)} USD")
 
 
 @contextmanager

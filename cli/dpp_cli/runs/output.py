@@ -68,6 +68,4 @@ def waiting_for(run_id: str) -> Iterator[Callable[[Run], None]]:
         return
     begun = time.monotonic()
     with Console(stderr=True).status(f"run {run_id}", spinner="line") as status:
-        yield lambda run: status.update(
-            plain(f"run {run_id}  {run.status}, {time.monotonic() - begun:.0f} s")
-        )
+        yield lambda run: status.update(plain(f"run {run_id}  {run.status}, {time.monotonic() - begun:.0f} s"))

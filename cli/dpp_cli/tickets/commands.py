@@ -28,22 +28,11 @@ from dpp.tickets.read import WholeTicket
 from dpp.tickets.requests import PARAMS, read_params
 from dpp.tickets.store import NewTicket
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import (
-    ago,
-    as_array,
-    faults,
-    moment,
-    plain,
-    print_note,
-    print_table,
-    print_values,
-)
+from dpp_cli.operator.output import ago, as_array, faults, moment, plain, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
-tickets_app = typer.Typer(
-    no_args_is_help=True, help="File tickets and show them; run the reaper of stale tickets."
-)
+tickets_app = typer.Typer(no_args_is_help=True, help="File tickets and show them; run the reaper of stale tickets.")
 
 Kind = Annotated[RequestType, typer.Argument(metavar="TYPE", help="The type of request.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -66,8 +55,7 @@ def file_ticket(
         ),
     ] = None,
     request_id: Annotated[
-        UUID | None,
-        typer.Option("--id", help="To repeat a filing whose outcome is unknown, give its id again."),
+        UUID | None, typer.Option("--id", help="To repeat a filing whose outcome is unknown, give its id again.")
     ] = None,
     who: Who = None,
     as_json: AsJson = False,
@@ -91,9 +79,7 @@ def file_ticket(
 @tickets_app.command("list")
 def show(
     status: Annotated[TicketStatus | None, typer.Option(help="Only tickets with this status.")] = None,
-    request_type: Annotated[
-        RequestType | None, typer.Option("--type", help="Only tickets of this type.")
-    ] = None,
+    request_type: Annotated[RequestType | None, typer.Option("--type", help="Only tickets of this type.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="Show at most this many, newest first.")] = 50,
     as_json: AsArray = False,
 ) -> None:
@@ -106,9 +92,7 @@ def show(
 
 
 @tickets_app.command("show")
-def show_one(
-    request_id: Annotated[UUID, typer.Argument(help="The id from `list`.")], as_json: AsJson = False
-) -> None:
+def show_one(request_id: Annotated[UUID, typer.Argument(help="The id from `list`.")], as_json: AsJson = False) -> None:
     """Show a ticket with its result and every transition."""
     with connected_rows(RowSettings) as (connection, settings):
         try:
@@ -151,10 +135,7 @@ def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -
     for column in table.columns[:5]:
         column.no_wrap = True
     for one in tickets:
-        times = (
-            f"{at.astimezone(zone):%m-%d %H:%M}" if at else ""
-            for at in (one.created_at, one.last_processed_at)
-        )
+        times = (f"{at.astimezone(zone):%m-%d %H:%M}" if at else "" for at in (one.created_at, one.last_processed_at))
         cells = (str(one.request_id), one.request_type, one.current_status, *times)
         table.add_row(*cells, plain(one.requested_by), plain(one.reason))
     print_table(table)

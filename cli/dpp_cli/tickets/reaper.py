@@ -13,11 +13,7 @@ from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp.tickets.errors import NoReportYet, SnapshotNotFound
 from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.report import ReaperReport
-from dpp.tickets.staleness import (
-    MAX_MAX_CLEAN,
-    MAX_THRESHOLD_SECONDS,
-    MIN_THRESHOLD_SECONDS,
-)
+from dpp.tickets.staleness import MAX_MAX_CLEAN, MAX_THRESHOLD_SECONDS, MIN_THRESHOLD_SECONDS
 from dpp_cli.errors import StackError
 from dpp_cli.operator.output import moment, print_note, print_table, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
@@ -65,15 +61,11 @@ def run_reaper(
     *,
     threshold_seconds: Threshold = None,
     max_clean: Annotated[
-        int | None,
-        typer.Option(min=1, max=MAX_MAX_CLEAN, help="End at most this many.", show_default=False),
+        int | None, typer.Option(min=1, max=MAX_MAX_CLEAN, help="End at most this many.", show_default=False)
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option(help="Print what would happen; change nothing and store no report.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option(help="Print what would happen; change nothing and store no report.")] = False,
     confirm: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Allow up to this many stale tickets, overriding the breaker."),
+        int, typer.Option(min=0, metavar="N", help="Allow up to this many stale tickets, overriding the breaker.")
     ] = 0,
     who: Who = None,
     as_json: AsJson = False,
@@ -99,9 +91,7 @@ def run_reaper(
 def show_report(
     snapshot: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME", help="An earlier report: reaper_YYYYMMDD_HHMMSS.json.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="An earlier report: reaper_YYYYMMDD_HHMMSS.json.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,10 +141,6 @@ def _print_notes(reaped: Reaped, order: ReapRequest, threshold_seconds: int | No
             f" `dpp tickets stale{same}`; to end them anyway: `dpp tickets reap{same} --confirm {backlog.stale}`"
         )
     elif order.dry_run:
-        print_note(
-            f"dry run: would end {min(reaped.backlog.stale, order.rules.max_clean)}; nothing was changed"
-        )
+        print_note(f"dry run: would end {min(reaped.backlog.stale, order.rules.max_clean)}; nothing was changed")
     elif not reaped.published:
-        print_note(
-            "S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3"
-        )
+        print_note("S3 did not answer: the report is stored in Postgres; the next run writes its copies to S3")

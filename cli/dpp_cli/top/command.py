@@ -66,9 +66,7 @@ def top(
     ] = None,
     once: Annotated[
         bool,
-        typer.Option(
-            "--once", help="Print the full page once and exit; the default if the output is not a terminal."
-        ),
+        typer.Option("--once", help="Print the full page once and exit; the default if the output is not a terminal."),
     ] = False,
     as_object: Annotated[bool, typer.Option("--json", help="Print one snapshot as JSON.")] = False,
 ) -> None:

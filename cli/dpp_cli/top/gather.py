@@ -35,9 +35,7 @@ _TENANTS = 1_000
 _NEAREST = 20
 
 
-class TopSettings(
-    BackendSettings, QueueSettings, DeadLetterSettings, EventDeadLetterSettings, ReaperSettings
-):
+class TopSettings(BackendSettings, QueueSettings, DeadLetterSettings, EventDeadLetterSettings, ReaperSettings):
     """Settings of database, ledger, queues, the reaper's threshold and the time zone."""
 
 
@@ -48,11 +46,7 @@ class Gatherer:
         self._settings = settings = at.settings
         self._database = Database(settings.database, reply_timeout_seconds=_REPLY_SECONDS)
         self._ledger: Ledger | None = None
-        urls = (
-            settings.run_queue_url,
-            settings.run_dead_letter_queue_url,
-            settings.event_dead_letter_queue_url,
-        )
+        urls = (settings.run_queue_url, settings.run_dead_letter_queue_url, settings.event_dead_letter_queue_url)
         self._queues = [Queue(url, lambda: at.client("sqs", attempts=1)) for url in urls]
 
     def __enter__(self) -> Self:
@@ -91,9 +85,7 @@ class Gatherer:
         snapshot = Snapshot(**found, away=away)
         return snapshot.model_copy(update={"conditions": judge(snapshot)})
 
-    def _balances(
-        self, tenants: list[WatchedTenant], away: dict[str, str]
-    ) -> list[money.TenantBalance] | None:
+    def _balances(self, tenants: list[WatchedTenant], away: dict[str, str]) -> list[money.TenantBalance] | None:
         try:
             asked = [(one.tenant_id, one.rate_limit_per_minute) for one in tenants]
             return money.read_balances(self._connected(), asked)
@@ -154,9 +146,7 @@ class _Rows:
             return None
 
 
-def _tenants(
-    connection: Connection, tenants: list[WatchedTenant], balances: list[money.TenantBalance]
-) -> TenantsPart:
+def _tenants(connection: Connection, tenants: list[WatchedTenant], balances: list[money.TenantBalance]) -> TenantsPart:
     """List active tenants first, and among them those with the smallest balance first."""
     both = list(zip(tenants[:_TENANTS], balances, strict=False))
     at_work = {one.tenant_id: one.is_busy or balance.requests_left is not None for one, balance in both}
@@ -180,9 +170,9 @@ def _tenants(
         looked_at=len(both),
         is_all=len(tenants) <= _TENANTS,
         throttled=tuple(balance.tenant_id for _, balance in both if balance.requests_left == 0)[:_NEAREST],
-        lost=tuple(
-            one.tenant_id for one, balance in both if one.was_credited and balance.balance_usd_micros is None
-        )[:_NEAREST],
+        lost=tuple(one.tenant_id for one, balance in both if one.was_credited and balance.balance_usd_micros is None)[
+            :_NEAREST
+        ],
     )
 
 

@@ -53,9 +53,7 @@ def follow(take: Callable[[], Snapshot], memory: Memory, every_seconds: float, c
         ending.callback(poller.stop)
         caught = ending.enter_context(_signals(woken))
         ending.enter_context(_keys_one_by_one(sys.stdin.fileno()))
-        live = ending.enter_context(
-            Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop")
-        )
+        live = ending.enter_context(Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop"))
         poller.start()
         while not caught:
             poller.raise_first_failure()
@@ -163,9 +161,7 @@ def _signals(woken: Callable[[], None]) -> Iterator[list[int]]:
     def resized(_number: int, _frame: FrameType | None) -> None:
         woken()
 
-    before = {
-        number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     before[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, resized)
     try:
         yield caught

@@ -25,15 +25,7 @@ from dpp.tickets.receipt import StepOutcome
 from dpp.tickets.staleness import ReaperRules
 from dpp.workspaces import store as workspace_store
 from dpp.workspaces.control.tick import MAX_COUNTED
-from dpp_cli.top.model import (
-    DataPart,
-    EventsPart,
-    FlowPart,
-    MoneyPart,
-    RunsPart,
-    TicketsPart,
-    WorkspacesPart,
-)
+from dpp_cli.top.model import DataPart, EventsPart, FlowPart, MoneyPart, RunsPart, TicketsPart, WorkspacesPart
 
 _STEPS = ("ticket_reaper", "tickets")
 _ESCALATED_SECONDS = 300
@@ -81,9 +73,7 @@ def tickets(connection: Connection, rules: ReaperRules, asof: datetime) -> Ticke
         stopped_by=stopped.actor if stopped.stopped else None,
         last_cycle_seconds=_seconds(datetime.fromisoformat(last["finished_at"]), asof) if last else None,
         last_cycle_outcome=last.get("outcome"),
-        failed_steps=tuple(
-            step for step in _STEPS if (last.get(step) or {}).get("outcome") == StepOutcome.FAILED
-        ),
+        failed_steps=tuple(step for step in _STEPS if (last.get(step) or {}).get("outcome") == StepOutcome.FAILED),
     )
 
 

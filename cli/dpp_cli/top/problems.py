@@ -52,12 +52,7 @@ def _over(limit: Limit, value: float, unit: Unit = Unit.COUNT, subject: str = ""
 
 def _alarm(limit: Limit, value: float | None = None, unit: Unit = Unit.COUNT, subject: str = "") -> Condition:
     return Condition(
-        level=Level.ALARM,
-        says=limit.says,
-        subject=subject,
-        value=value,
-        unit=unit,
-        entry=f"{_RUNBOOK}#{limit.anchor}",
+        level=Level.ALARM, says=limit.says, subject=subject, value=value, unit=unit, entry=f"{_RUNBOOK}#{limit.anchor}"
     )
 
 
@@ -97,9 +92,7 @@ def _of_queues(part: QueuesPart) -> Iterator[Condition]:
 
 def _of_tickets(part: TicketsPart) -> Iterator[Condition]:
     if part.stopped_seconds is not None:
-        forgotten = tuple(
-            _over(limits.EMERGENCY_STOP, part.stopped_seconds, Unit.SECONDS, part.stopped_by or "")
-        )
+        forgotten = tuple(_over(limits.EMERGENCY_STOP, part.stopped_seconds, Unit.SECONDS, part.stopped_by or ""))
         yield from forgotten or (
             Condition(
                 level=Level.NOTE,

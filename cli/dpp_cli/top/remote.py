@@ -26,9 +26,7 @@ class StageSnapshots:
         exit_code, stdout, stderr = self._function.run(["top", "--json"])
         if not stdout:
             message = stderr.strip().removeprefix("error: ")
-            raise StackError(
-                message or f"the function `operate` ended with exit code {exit_code} and no output"
-            )
+            raise StackError(message or f"the function `operate` ended with exit code {exit_code} and no output")
         try:
             return Snapshot.model_validate_json(stdout)
         except ValidationError:

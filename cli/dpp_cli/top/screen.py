@@ -33,9 +33,7 @@ def draw(view: View, columns: int, lines: int | None = None) -> Text:
     tenants = _tenant_lines(view, 0 if wide else NAME_COLUMNS)
     if lines is not None:
         left = lines - len(head) - (max(len(body), len(tenants)) if wide else len(body) + 1)
-        conditions = _conditions(
-            view, columns, max(_FEWEST_CONDITIONS, left - (0 if wide else _FEWEST_TENANTS + 3))
-        )
+        conditions = _conditions(view, columns, max(_FEWEST_CONDITIONS, left - (0 if wide else _FEWEST_TENANTS + 3)))
         if not wide:
             tenants = tenants[: max(_FEWEST_TENANTS + 1, left - len(conditions) - 1)]
     else:

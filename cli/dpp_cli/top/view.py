@@ -47,9 +47,7 @@ class Memory:
             elif self._last is not None:
                 shown[name] = getattr(self._last, name)
         outdated = {
-            name: self._of[name]
-            for name, part in shown.items()
-            if part is not None and self._of[name] != found.asof
+            name: self._of[name] for name, part in shown.items() if part is not None and self._of[name] != found.asof
         }
         merged = found.model_copy(update=shown)
         self._last = merged.model_copy(update={"conditions": judge(merged)})

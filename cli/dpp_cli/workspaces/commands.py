@@ -28,10 +28,7 @@ from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 from dpp_cli.workspaces import repairs
 
-workspaces_app = typer.Typer(
-    no_args_is_help=True,
-    help="Show workspaces, explain what blocks them, and repair them.",
-)
+workspaces_app = typer.Typer(no_args_is_help=True, help="Show workspaces, explain what blocks them, and repair them.")
 workspaces_app.command("look")(repairs.look_at)
 workspaces_app.command("recover")(repairs.recover_one)
 workspaces_app.command("collect")(repairs.collect_archives)
@@ -110,8 +107,7 @@ class _ExplainedView(BaseModel):
             observed=workspace.phase,
             observed_seconds_ago=explained.observed_seconds_ago,
             conditions={
-                name: _ConditionView(**asdict(one), seconds=seconds)
-                for name, one, seconds in explained.conditions
+                name: _ConditionView(**asdict(one), seconds=seconds) for name, one, seconds in explained.conditions
             },
             operation=workspace.operation,
             under_way=explained.under_way,
@@ -152,9 +148,7 @@ def show(
 @workspaces_app.command("show")
 def show_one(
     workspace_id: WorkspaceId,
-    events: Annotated[
-        int, typer.Option(min=0, max=1_000, help="Show at most this many events, newest first.")
-    ] = 20,
+    events: Annotated[int, typer.Option(min=0, max=1_000, help="Show at most this many events, newest first.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show a workspace with its conditions, archive and latest events."""
@@ -190,9 +184,7 @@ def explain_one(workspace_id: WorkspaceId, as_json: AsJson = False) -> None:
     print_values(values)
     _print_conditions(explained)
     if explained.blocked:
-        print_note(
-            f"fix the cause, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)"
-        )
+        print_note(f"fix the cause, then: `dpp workspaces recover {workspace_id} --way …` (docs/workspaces.md)")
 
 
 def _found(connection: Connection, workspace_id: UUID) -> tuple[Workspace, datetime]:
@@ -243,9 +235,7 @@ def _values(workspace: Workspace, now: datetime, zone: ZoneInfo) -> dict[str, st
     failed = None
     if error is not None:
         how = "terminal" if error.is_terminal else "will be retried"
-        failed = (
-            f"{error.reason}: {error.message} ({error.operation}, failed {error.retry_count} times, {how})"
-        )
+        failed = f"{error.reason}: {error.message} ({error.operation}, failed {error.retry_count} times, {how})"
     return {
         "tenant": workspace.tenant_id,
         "name": workspace.name,

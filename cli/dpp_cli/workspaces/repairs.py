@@ -21,11 +21,7 @@ from dpp.workspaces.api.create import OWNER
 from dpp.workspaces.api.owner import CONNECT
 from dpp.workspaces.archives.collect import MAX_DELETED, CollectReport, collect
 from dpp.workspaces.archives.garbage import Verdict
-from dpp.workspaces.config import (
-    OptionalArchiveSettings,
-    OptionalObserveQueueSettings,
-    OptionalWorkQueueSettings,
-)
+from dpp.workspaces.config import OptionalArchiveSettings, OptionalObserveQueueSettings, OptionalWorkQueueSettings
 from dpp.workspaces.control import recover
 from dpp.workspaces.control.message import Collect, Observe, body_of
 from dpp.workspaces.control.recover import Recovery, RecoveryMethod
@@ -95,9 +91,7 @@ def look_at(workspace_id: Annotated[UUID, typer.Argument(help="The id from `list
             raise StackError(_NONE_HERE.format(variable="DPP_WORKSPACE_LOOK_QUEUE_URL"))
         workspace = _found(rows.database, workspace_id)
         if workspace.cleaned_at is not None:
-            raise StackError(
-                f"workspace {workspace_id} is deleted and fully cleaned up; there is nothing to observe"
-            )
+            raise StackError(f"workspace {workspace_id} is deleted and fully cleaned up; there is nothing to observe")
         looks.send(body_of(Observe(workspace_id)))
     typer.echo(f"workspace {workspace_id} will be observed next")
 
@@ -152,19 +146,14 @@ def recover_one(
 
 def collect_archives(
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Count what would be deleted and what protects the rest; delete nothing."
-        ),
+        bool, typer.Option("--dry-run", help="Count what would be deleted and what protects the rest; delete nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Start the hourly collection of unprotected archives now. Safe to repeat."""
     with opened_rows(_CollectSettings) as rows:
         if dry_run:
-            found = collect(
-                rows.database, _archives(rows.at), dry_run=True, time_limit_seconds=DRY_RUN_SECONDS
-            )
+            found = collect(rows.database, _archives(rows.at), dry_run=True, time_limit_seconds=DRY_RUN_SECONDS)
             _print_collected(found, as_json=as_json)
             return
         url = rows.settings.optional_work_queue_url
@@ -173,9 +162,7 @@ def collect_archives(
         at = rows.at
         Queue(url, lambda: at.client("sqs")).send(body_of(Collect(None)))
     typer.echo(json.dumps({"dry_run": False, "sent": True}) if as_json else "collection requested")
-    print_note(
-        "the function `workspaces_storage` runs it and logs `collected` with the number of objects by verdict"
-    )
+    print_note("the function `workspaces_storage` runs it and logs `collected` with the number of objects by verdict")
 
 
 def _looks[Wanted: OptionalObserveQueueSettings](at: Reach[Wanted]) -> Queue | None:
@@ -225,9 +212,7 @@ def _confirm(workspace: Workspace, way: _Way, archive_key: str | None) -> None:
         if health is not None
         else "not observed yet"
     )
-    console.print(
-        plain(f"{workspace.name}, of {workspace.tenant_id}: {workspace.phase}, {reason}"), soft_wrap=True
-    )
+    console.print(plain(f"{workspace.name}, of {workspace.tenant_id}: {workspace.phase}, {reason}"), soft_wrap=True)
     if way is _Way.FROM_ARCHIVE:
         console.print(plain(f"archive: {archive_key or workspace.archive_key}"), soft_wrap=True)
     typer.confirm(f"{_LOSSES[way].capitalize()}. Continue?", abort=True)
@@ -238,11 +223,7 @@ def _refusal(refused: NotRecoverable) -> str:
     phase, operation = refused.members.get("phase"), refused.members.get("operation")
     if phase is None:
         return str(refused)
-    doing = (
-        "no operation is in progress"
-        if operation == "NONE"
-        else f"{operation} is in progress; wait for its end"
-    )
+    doing = "no operation is in progress" if operation == "NONE" else f"{operation} is in progress; wait for its end"
     return f"{refused} The workspace is {phase}, and {doing}."
 
 
@@ -276,9 +257,7 @@ def _print_collected(found: CollectReport, *, as_json: bool) -> None:
         print_table(table)
     else:
         console.print("no archives")
-    print_note(
-        f"dry run: would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted"
-    )
+    print_note(f"dry run: would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted")
     if found.capped:
         print_note(f"there is more: one collection deletes at most {MAX_DELETED:,}; the next one continues")
     elif found.after is not None:

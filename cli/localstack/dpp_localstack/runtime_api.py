@@ -62,9 +62,7 @@ class RuntimeApi:
         self.timeout_seconds = timeout_seconds
         self._pending: SimpleQueue[Invocation | None] = SimpleQueue()
         self._server = _Server(self)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self._thread.start()
 
     @property

@@ -109,9 +109,7 @@ class Sandbox:
             self._end_process()
             return self._outcome(answer, True, begun, peak)
         if len(answer.body) > MAX_RESPONSE_BYTES:
-            message = (
-                f"Response payload size exceeded maximum allowed payload size ({MAX_RESPONSE_BYTES} bytes)."
-            )
+            message = f"Response payload size exceeded maximum allowed payload size ({MAX_RESPONSE_BYTES} bytes)."
             return self._outcome(_error("Function.ResponseSizeTooLarge", message), True, begun, peak)
         return self._outcome(answer.body, answer.failed, begun, peak)
 

@@ -48,9 +48,7 @@ def _another_cause(failure: Failure) -> Failure:
 
 
 CONTRASTS: dict[str, Contrast] = {
-    "another_class": lambda failure: replace(
-        failure, exception_class=failure.exception_class + "OfAnotherKind"
-    ),
+    "another_class": lambda failure: replace(failure, exception_class=failure.exception_class + "OfAnotherKind"),
     "raised_elsewhere": lambda failure: _renamed(failure, 0),
     "called_from_elsewhere": lambda failure: _renamed(failure, 1),
     "another_cause": _another_cause,

@@ -102,9 +102,7 @@ def _suppressed(text: str) -> str:
 JVM: dict[str, Variation] = {
     "moved_lines": _sub(r"\.(java|kt):\d+\)", r".\1:7)"),
     "lines_of_more_digits": _sub(r"\.(java|kt):(\d+)\)", r".\1:1\g<2>)"),
-    "other_messages": _sub(
-        r"^((?:Caused by: )?[\w.$]+): .*$", r"\1: no, 4711 times 'alice' (0x7f12) at noon"
-    ),
+    "other_messages": _sub(r"^((?:Caused by: )?[\w.$]+): .*$", r"\1: no, 4711 times 'alice' (0x7f12) at noon"),
     "message_of_many_lines": _sub(r"^([\w.$]+: )", r"\1first\nsecond: of bob\n\n  third ", count=1),
     "no_messages": _sub(r"^((?:Caused by: )?[\w.$]+): .*$", r"\1"),
     "in_a_thread": lambda text: 'Exception in thread "http-nio-8080-exec-7" ' + text,
@@ -133,9 +131,9 @@ JVM: dict[str, Variation] = {
     ),
     "proxies_of_jdk_8": _sub(r"jdk\.proxy\d/jdk\.proxy\d\.\$Proxy\d+", "com.sun.proxy.$Proxy7"),
     "no_proxies": _with_frames(_sub(r"^\tat \S+\(<generated>\)\n", "")),
-    "proxies_of_other_libraries": lambda text: text.replace(
-        "$$SpringCGLIB$$0", "$HibernateProxy$k3jD9aZ1"
-    ).replace("$$SpringCGLIB$$1", "_$$_javassist_12"),
+    "proxies_of_other_libraries": lambda text: text.replace("$$SpringCGLIB$$0", "$HibernateProxy$k3jD9aZ1").replace(
+        "$$SpringCGLIB$$1", "_$$_javassist_12"
+    ),
     "reflection_of_jdk_8": _with_frames(
         _all(
             _sub(
@@ -146,9 +144,7 @@ JVM: dict[str, Variation] = {
             _sub(r"\bjava\.(?:base|naming)/", ""),
         )
     ),
-    "versions_of_modules": _all(
-        _sub(r"\bjava\.base/", "java.base@17.0.2/"), _sub(r"\bat com\.", "at app//com.")
-    ),
+    "versions_of_modules": _all(_sub(r"\bjava\.base/", "java.base@17.0.2/"), _sub(r"\bat com\.", "at app//com.")),
     "jars_of_frames": _sub(r"^(\tat (?:org|com)\..*)$", r"\1 ~[spring-web-6.0.1.jar:6.0.1]"),
     "no_jars_of_frames": _sub(r"^(\tat .*)$", r"\1 [na:na]"),
     "printed_whole": _unfolded,
@@ -179,14 +175,10 @@ _SENTRY = (
 PYTHON: dict[str, Variation] = {
     "moved_lines": _sub(r"line \d+,", "line 7,"),
     "lines_of_more_digits": _sub(r"line (\d+),", r"line 1\1,"),
-    "other_messages": _sub(
-        r"^((?: *\| )?[\w.]+): .*$", r"\1: no, 4711 times 'alice' <Token object at 0x7f12>"
-    ),
+    "other_messages": _sub(r"^((?: *\| )?[\w.]+): .*$", r"\1: no, 4711 times 'alice' <Token object at 0x7f12>"),
     "message_of_many_lines": _sub(r"^((?: *\| )?)([\w.]+: .*)$", r"\1\2\n\1  second line: of bob\n\1third"),
     "no_carets": _sub(r"^ *(?:\| +)?\^+\n", ""),
-    "no_sources": lambda text: re.sub(
-        r"(?m)^((?: *\| )?  File .*\n)(?:(?: *\| )?    (?! *[|+]).*\n)+", r"\1", text
-    ),
+    "no_sources": lambda text: re.sub(r"(?m)^((?: *\| )?  File .*\n)(?:(?: *\| )?    (?! *[|+]).*\n)+", r"\1", text),
     "not_indented": lambda text: text if " | " in text else re.sub(r"(?m)^ +", "", text),
     "indented_by_tabs": lambda text: re.sub(r"(?m)^((?: *\| )?)  (?=\S|  )", "\\1\t", text),
     "on_lambda": _sub(r'"/(?:app|srv|home/deploy)/', '"/var/task/'),
@@ -205,9 +197,7 @@ PYTHON: dict[str, Variation] = {
     "members_swapped": lambda text: re.sub(
         r"(?s)(\+-\+-+ 1 -+\n)(.*?)(    \+-+ 2 -+\n)(.*?)(    \+-{20,})", r"\1\4\3\2\5", text
     ),
-    "a_member_twice": lambda text: re.sub(
-        r"(?s)(    \+-+) 2 (-+\n)(.*?)(    \+-{20,})", r"\1 2 \2\3\1 3 \2\3\4", text
-    ),
+    "a_member_twice": lambda text: re.sub(r"(?s)(    \+-+) 2 (-+\n)(.*?)(    \+-{20,})", r"\1 2 \2\3\1 3 \2\3\4", text),
 }
 
 _NPM = r"node_modules/(?!\.pnpm)((?:@[\w-]+/)?[\w-]+)/"
@@ -215,9 +205,7 @@ _NPM = r"node_modules/(?!\.pnpm)((?:@[\w-]+/)?[\w-]+)/"
 NODE: dict[str, Variation] = {
     "moved_lines": _sub(r":\d+:\d+(\)?)", r":7:70\1"),
     "lines_of_more_digits": _sub(r":(\d+):(\d+)(\)?)", r":1\1:1\2\3"),
-    "other_messages": _sub(
-        r"^( *(?:\[cause\]: )?[A-Z]\w+(?: \[\w+\])?): .*$", r"\1: no, 4711 times 'alice' 0x7f12"
-    ),
+    "other_messages": _sub(r"^( *(?:\[cause\]: )?[A-Z]\w+(?: \[\w+\])?): .*$", r"\1: no, 4711 times 'alice' 0x7f12"),
     "message_of_many_lines": _sub(r"^(\w+): ", r"\1: first\nsecond line\n\n", count=1),
     "no_first_line": lambda text: text.partition("\n")[2],
     "uncaught": lambda text: (
@@ -244,13 +232,10 @@ NODE: dict[str, Variation] = {
         r"\1at process.processTicksAndRejections (node:internal/process/task_queues:95:5)\n\1at async ",
     ),
     "watched_by_an_agent": _sub(
-        r"^( +at .*express/lib/router/layer.*\n)",
-        r"    at wrapped (/app/node_modules/dd-trace/src/a.js:1:2)\n\1",
+        r"^( +at .*express/lib/router/layer.*\n)", r"    at wrapped (/app/node_modules/dd-trace/src/a.js:1:2)\n\1"
     ),
     "another_route": _sub(
-        r"^( +at .*express/lib/router/layer.*\n)",
-        r"\1    at setLocale (/app/src/web/locale.js:3:5)\n",
-        count=1,
+        r"^( +at .*express/lib/router/layer.*\n)", r"\1    at setLocale (/app/src/web/locale.js:3:5)\n", count=1
     ),
     "printed_whole": _sub(
         r"^    \.\.\. 2 lines matching cause stack trace \.\.\.\n",
@@ -260,15 +245,11 @@ NODE: dict[str, Variation] = {
     "members_swapped": lambda text: re.sub(
         r"(?s)(        Error: connect ECONNREFUSED ::1.*?\},\n)(        Error: .*?\}\n)", r"\2\1", text
     ),
-    "another_member": lambda text: re.sub(
-        r"(?s)(        Error: connect ECONNREFUSED ::1.*?\},\n)", r"\1\1", text
-    ),
+    "another_member": lambda text: re.sub(r"(?s)(        Error: connect ECONNREFUSED ::1.*?\},\n)", r"\1\1", text),
     "deeper_recursion": _sub(r"^(    at (?!async|process).*\d\)\n)", r"\1\1\1", count=1),
 }
 
-_GO_MESSAGE = (
-    r"^(?!panic|goroutine|created|\[signal|exit|\t|runtime|main\.|net/|internal/|[\w.]+/[\w./-]+\.[\w(*]).+\n"
-)
+_GO_MESSAGE = r"^(?!panic|goroutine|created|\[signal|exit|\t|runtime|main\.|net/|internal/|[\w.]+/[\w./-]+\.[\w(*]).+\n"
 
 GO: dict[str, Variation] = {
     "moved_lines": _sub(r"\.(go|s):\d+", r".\1:7"),
@@ -292,9 +273,7 @@ GO: dict[str, Variation] = {
     "in_a_home": _sub(r"^\t/(?:app|home/dev/intranet|src|workspace)/", "\t/home/alice/work/"),
     "on_windows": _sub(r"^\t/(?:app|home/dev/intranet|src|workspace)/", "\tC:/work/"),
     "trimmed_paths": _sub(r"^\t/(?:app|home/dev/intranet|src|workspace)/", "\tgithub.com/acme/gateway/"),
-    "another_go": lambda text: text.replace(
-        "/usr/local/go/src/", "/opt/homebrew/Cellar/go/1.23.4/libexec/src/"
-    ),
+    "another_go": lambda text: text.replace("/usr/local/go/src/", "/opt/homebrew/Cellar/go/1.23.4/libexec/src/"),
     "other_versions": _sub(r"@v\d+\.\d+\.\d+/", "@v9.8.7/"),
     "another_major_version": lambda text: text.replace("jwt/v5", "jwt/v4"),
     "vendored": _sub(r"/go/pkg/mod/(\S+?)@v[\d.]+/", r"/app/vendor/\1/"),

@@ -53,11 +53,7 @@ def ocr(tessdata: Path) -> RunPack:
     def ocr(*files: bytes, timebox_sec: int = 60, **inputs: object) -> PackResult:
         wanted = {"images": [inline(file) for file in files], **inputs}
         request = PackRequest(
-            run_id="run",
-            pack_type=PackType.OCR,
-            inputs={},
-            timebox_sec=timebox_sec,
-            max_cost_usd_micros=250_000,
+            run_id="run", pack_type=PackType.OCR, inputs={}, timebox_sec=timebox_sec, max_cost_usd_micros=250_000
         )
         settings = OcrSettings.load({"DPP_TESSDATA_DIR": str(tessdata)})
         return run(OcrInputs.model_validate(wanted), request, settings)

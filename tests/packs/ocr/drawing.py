@@ -50,9 +50,7 @@ def draw(
 
 def beside(*pages: Image.Image, gap: int) -> Image.Image:
     """The pages next to each other."""
-    whole = Image.new(
-        "L", (sum(p.width for p in pages) + gap * (len(pages) - 1), max(p.height for p in pages)), 255
-    )
+    whole = Image.new("L", (sum(p.width for p in pages) + gap * (len(pages) - 1), max(p.height for p in pages)), 255)
     left = 0
     for page in pages:
         whole.paste(page, (left, 0))

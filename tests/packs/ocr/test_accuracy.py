@@ -62,16 +62,8 @@ CASES = [
     Case("speckled", KOREAN, lambda: speckled(draw(KOREAN, 24), 0.02), 0.03, steps=frozenset({Step.DENOISE})),
     Case("shaded", KOREAN, lambda: shaded(draw(KOREAN, 32), 0.35), 0.02, "P2A", frozenset({Step.FLATTEN})),
     Case("out of focus", ENGLISH, lambda: blurred(draw(ENGLISH, 32), 1.5), 0.04, "P2A"),
-    Case(
-        "pale", KOREAN, lambda: draw(KOREAN, 32, ink=170, paper=205), 0.01, steps=frozenset({Step.CONTRAST})
-    ),
-    Case(
-        "light on dark",
-        ENGLISH,
-        lambda: draw(ENGLISH, 32, ink=240, paper=20),
-        0.01,
-        steps=frozenset({Step.INVERT}),
-    ),
+    Case("pale", KOREAN, lambda: draw(KOREAN, 32, ink=170, paper=205), 0.01, steps=frozenset({Step.CONTRAST})),
+    Case("light on dark", ENGLISH, lambda: draw(ENGLISH, 32, ink=240, paper=20), 0.01, steps=frozenset({Step.INVERT})),
     Case("turned 90", KOREAN, lambda: turned(draw(KOREAN, 30), 90), 0.01, steps=frozenset({Step.ROTATE})),
     Case("turned 180", ENGLISH, lambda: turned(draw(ENGLISH, 30), 180), 0.01, steps=frozenset({Step.ROTATE})),
     Case("turned 270", ENGLISH, lambda: turned(draw(ENGLISH, 30), 270), 0.01, steps=frozenset({Step.ROTATE})),
@@ -82,9 +74,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
-def test_a_page_is_read_within_its_error_rate(
-    case: Case, read: Read, record_property: Callable[..., None]
-) -> None:
+def test_a_page_is_read_within_its_error_rate(case: Case, read: Read, record_property: Callable[..., None]) -> None:
     """RUN-27: what is done to the page is what its flaw calls for, and a clean page is left as it is."""
     marked, reading = read(case.page(), case.profile)
     rate = character_error_rate(case.rows, marked.text)
@@ -114,11 +104,7 @@ def test_a_title_and_fine_print_have_passes_of_their_own(read: Read) -> None:
 def test_scattered_text_is_found_wherever_it_is(read: Read) -> None:
     """RUN-27: profile P3; the order is nobody's, so words are compared."""
     poster = Image.new("L", (1_400, 1_000), 255)
-    for text, size, place in (
-        ("할인", 120, (60, 40)),
-        ("SALE", 90, (900, 320)),
-        ("서울 종로구", 34, (120, 820)),
-    ):
+    for text, size, place in (("할인", 120, (60, 40)), ("SALE", 90, (900, 320)), ("서울 종로구", 34, (120, 820))):
         poster.paste(draw((text,), size, margin=0), place)
     marked, _ = read(poster, "P3")
     assert set(marked.text.replace("(?)", "").split()) >= {"할인", "SALE", "서울", "종로구"}

@@ -56,10 +56,7 @@ def png_that_claims(width: int, height: int) -> bytes:
 
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     rows = zlib.compressobj(9)
-    body = (
-        b"".join(rows.compress(b"\0" * (1 + (width + 7) // 8)) for _ in range(min(height, 20_000)))
-        + rows.flush()
-    )
+    body = b"".join(rows.compress(b"\0" * (1 + (width + 7) // 8)) for _ in range(min(height, 20_000))) + rows.flush()
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
@@ -77,9 +74,7 @@ def test_every_format_comes_out_grey(form: str) -> None:
 def test_every_way_of_colour_keeps_ink_dark_and_paper_light(mode: str) -> None:
     """RUN-27: sixteen bits are scaled, transparency is paper."""
     if mode == "I;16":
-        page = Image.frombytes(
-            "I;16", (20, 10), (struct.pack("<H", 3_000) * 5 + struct.pack("<H", 60_000) * 15) * 10
-        )
+        page = Image.frombytes("I;16", (20, 10), (struct.pack("<H", 3_000) * 5 + struct.pack("<H", 60_000) * 15) * 10)
     elif mode in {"LA", "RGBA"}:
         page = Image.new(mode, (20, 10), 0)  # transparent black
         page.paste(Image.new(mode, (5, 10), (0, 255) if mode == "LA" else (0, 0, 0, 255)), (0, 0))

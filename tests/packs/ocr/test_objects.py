@@ -64,9 +64,7 @@ def test_inputs_that_name_no_object_sign_none(bucket: ObjectStore) -> None:
         (s3("inputs/t_a/x", bucket="another-bucket"), "images[0].bucket: not this deployment's"),
     ],
 )
-def test_what_is_not_the_tenants_is_never_signed(
-    bucket: ObjectStore, inputs: dict[str, Any], message: str
-) -> None:
+def test_what_is_not_the_tenants_is_never_signed(bucket: ObjectStore, inputs: dict[str, Any], message: str) -> None:
     """RUN-27: the worker decides by the row's tenant, whatever the API let pass."""
     with pytest.raises(ObjectRefusedError) as refused:
         signed_urls("ocr", inputs, "t_a", bucket, 90)

@@ -69,9 +69,7 @@ def test_one_bad_image_costs_the_others_nothing(ocr: RunPack) -> None:
     assert both.data["pages"] == 1
 
 
-@pytest.mark.parametrize(
-    ("file", "fault"), [(b"no image", "UNSUPPORTED_FORMAT"), (FILE[: len(FILE) // 2], "DAMAGED")]
-)
+@pytest.mark.parametrize(("file", "fault"), [(b"no image", "UNSUPPORTED_FORMAT"), (FILE[: len(FILE) // 2], "DAMAGED")])
 def test_a_run_of_which_nothing_could_be_read_fails_by_name(ocr: RunPack, file: bytes, fault: str) -> None:
     """RUN-27, RUN-31: the fault, and nothing of the file."""
     result = ocr(file)
@@ -109,9 +107,7 @@ def test_pages_beyond_the_clients_bound_are_named_and_not_counted(ocr: RunPack) 
     assert (result.data["pages"], result.reliability_score) == (2, 1.0)
 
 
-def test_texts_that_fill_an_answer_leave_the_rest_in_the_log(
-    ocr: RunPack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_that_fill_an_answer_leave_the_rest_in_the_log(ocr: RunPack, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-18: an answer fits its envelope; artifacts that don't fit say so."""
     monkeypatch.setattr(pack, "MAX_TEXT_BYTES", 700)
     monkeypatch.setattr(pack, "_MAX_ANSWER_BYTES", 2_000)
@@ -153,13 +149,7 @@ def test_reliability_is_confidence_by_characters_times_the_pages_read() -> None:
 def test_markdown_says_what_was_read_and_no_markup() -> None:
     """RUN-27: what looks like markup is text."""
     text = markdown(
-        [
-            TextPage(
-                "a",
-                1,
-                [("# 1. <b>*x*_y_", Pass.TITLE), ("1. a\n- b|c", Pass.BODY), ("fine", Pass.FINE_PRINT)],
-            )
-        ]
+        [TextPage("a", 1, [("# 1. <b>*x*_y_", Pass.TITLE), ("1. a\n- b|c", Pass.BODY), ("fine", Pass.FINE_PRINT)])]
     )
     assert text == ("<!-- page 1 -->\n\n## \\# 1. \\<b\\>\\*x\\*\\_y\\_\n\n\\1. a\n\\- b\\|c\n\n> fine\n")
 

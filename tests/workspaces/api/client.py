@@ -29,11 +29,7 @@ class WorkspacesApi:
     """A client with the keys of two tenants, the owner and a stranger; calls are the owner's by default."""
 
     def __init__(
-        self,
-        database: Database,
-        database_url: str,
-        monkeypatch: pytest.MonkeyPatch,
-        sqs: MemorySqs | None = None,
+        self, database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs | None = None
     ) -> None:
         self.database = database
         self.sqs = sqs or MemorySqs()
@@ -64,12 +60,7 @@ class WorkspacesApi:
         return minted.token
 
     def create(
-        self,
-        body: object = None,
-        *,
-        key: str | None = None,
-        raw: str | bytes | None = None,
-        token: str | None = None,
+        self, body: object = None, *, key: str | None = None, raw: str | bytes | None = None, token: str | None = None
     ) -> Answer:
         """POST /v1/workspaces, with a new key unless one is given."""
         text = raw if raw is not None else json.dumps({"name": "home"} if body is None else body)
@@ -93,12 +84,7 @@ class WorkspacesApi:
         return self.call("GET", f"/{workspace_id}", token=token)
 
     def change(
-        self,
-        workspace_id: str | UUID,
-        body: object = None,
-        *,
-        raw: str | None = None,
-        token: str | None = None,
+        self, workspace_id: str | UUID, body: object = None, *, raw: str | None = None, token: str | None = None
     ) -> Answer:
         """PATCH /v1/workspaces/{workspace_id}."""
         text = raw if raw is not None else json.dumps(body)
@@ -153,9 +139,7 @@ def create_example_workspace(client: WorkspacesApi) -> None:
     with client.database.connection() as connection, connection.transaction():
         connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM workspaces")
         connection.execute("DELETE FROM copy WHERE workspace_id <> %s", (copied,))
-        connection.execute(
-            "UPDATE copy SET workspace_id = %s, request_key = 'the-example'", (examples.WORKSPACE_ID,)
-        )
+        connection.execute("UPDATE copy SET workspace_id = %s, request_key = 'the-example'", (examples.WORKSPACE_ID,))
         connection.execute("GRANT SELECT ON copy TO dpp_workspace_api")
         connection.execute("SET LOCAL ROLE dpp_workspace_api")
         columns = (

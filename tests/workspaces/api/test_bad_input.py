@@ -7,19 +7,7 @@ import pytest
 from tests.workspaces.api.client import AN_ID, YEAR_SECONDS, WorkspacesApi, pointers, refused
 
 BAD_NAMES = (
-    *(
-        "",
-        "  \t ",
-        "\u3000\u00a0",
-        "x" * 101,
-        "a\nb",
-        "a\x1b[2Jb",
-        "a\x7fb",
-        "a\x9b2Jb",
-        "a\u2028b",
-        7,
-        ["home"],
-    ),
+    *("", "  \t ", "\u3000\u00a0", "x" * 101, "a\nb", "a\x1b[2Jb", "a\x7fb", "a\x9b2Jb", "a\u2028b", 7, ["home"]),
     None,
 )
 BAD_STATES: tuple[object, ...] = ("DELETED", "ERROR", "running", "", 20, None, {"a": []})
@@ -35,10 +23,7 @@ class TestBadInput:
             *(({"name": bad}, "/name") for bad in BAD_NAMES),
             *(({"desired_state": bad}, "/desired_state") for bad in BAD_STATES),
             *(({"standby_ttl_seconds": bad}, "/standby_ttl_seconds") for bad in BAD_TTLS),
-            *(
-                ({"archive_ttl_seconds": bad}, "/archive_ttl_seconds")
-                for bad in (59, YEAR_SECONDS + 1, False)
-            ),
+            *(({"archive_ttl_seconds": bad}, "/archive_ttl_seconds") for bad in (59, YEAR_SECONDS + 1, False)),
             ({"phase": "RUNNING"}, "/phase"),
             ({"tenant_id": "t_stranger"}, "/tenant_id"),
             ({"Name": "x"}, "/Name"),

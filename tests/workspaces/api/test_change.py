@@ -39,11 +39,7 @@ class TestChanging:
         found = env.create("RUNNING", standby_ttl_seconds=60)
         env.pass_time(120)
         env.tick()
-        for change, by in (
-            ({}, "ttl"),
-            ({"standby_ttl_seconds": 90}, "ttl"),
-            ({"desired_state": "STANDBY"}, "owner"),
-        ):
+        for change, by in (({}, "ttl"), ({"standby_ttl_seconds": 90}, "ttl"), ({"desired_state": "STANDBY"}, "owner")):
             assert client.change(found, change).body["desired_state"] == "STANDBY"
             assert env.get(found).desired_by == by
 
@@ -99,9 +95,7 @@ class TestDeleting:
     """DELETE /v1/workspaces/{workspace_id} (WS-8)."""
 
     @pytest.mark.parametrize("phase", ["PENDING", "ARCHIVED"])
-    def test_delete_is_accepted_and_repeatable(
-        self, client: WorkspacesApi, env: Environment, phase: str
-    ) -> None:
+    def test_delete_is_accepted_and_repeatable(self, client: WorkspacesApi, env: Environment, phase: str) -> None:
         found = env.create_in(phase)
         client.forget_hints()
         first = client.delete(found)
@@ -121,9 +115,7 @@ class TestDeleting:
         assert [one["kind"] for one in events].count("DESIRED") == 1
 
     @pytest.mark.parametrize("phase", ["RUNNING", "STANDBY"])
-    def test_delete_in_another_phase_is_409(
-        self, client: WorkspacesApi, env: Environment, phase: str
-    ) -> None:
+    def test_delete_in_another_phase_is_409(self, client: WorkspacesApi, env: Environment, phase: str) -> None:
         found = env.create_in(phase)
         before = client.read(found).body
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
@@ -137,9 +129,7 @@ class TestDeleting:
         found = under_way(client, env)
         body = refused(client.delete(found), 409, "WORKSPACE_NOT_DELETABLE")
         assert (body["phase"], body["operation"]) == ("PENDING", "PROVISIONING")
-        assert (
-            body["detail"] == "The workspace is PENDING, and PROVISIONING is under way: wait until it ends."
-        )
+        assert body["detail"] == "The workspace is PENDING, and PROVISIONING is under way: wait until it ends."
         assert "deleted_at" not in client.read(found).body
 
 

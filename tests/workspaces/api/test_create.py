@@ -43,9 +43,7 @@ class TestAuthentication:
             (f"/{AN_ID}/connect", "POST"),
         ],
     )
-    def test_other_methods_get_405_with_allow(
-        self, refusing: WorkspacesApi, below: str, allowed: str
-    ) -> None:
+    def test_other_methods_get_405_with_allow(self, refusing: WorkspacesApi, below: str, allowed: str) -> None:
         for method in ("PUT", "OPTIONS", "HEAD"):
             answer = refusing.call(method, below)
             refused(answer, 405, "METHOD_NOT_ALLOWED")
@@ -88,9 +86,7 @@ class TestCreating:
         below = where.removeprefix(f"https://api.example{ROOT}")
         assert client.call("GET", below).body == answer.body
 
-    def test_same_key_returns_the_workspace_as_it_is_now(
-        self, client: WorkspacesApi, env: Environment
-    ) -> None:
+    def test_same_key_returns_the_workspace_as_it_is_now(self, client: WorkspacesApi, env: Environment) -> None:
         body = {"name": " home ", "standby_ttl_seconds": None}
         first = client.create(body, key="a-key-of-mine")
         found = first.body["workspace_id"]
@@ -195,9 +191,7 @@ class TestCreating:
         env.sqs.refused = {"look": "InternalError"}
         assert client.create().status == 201
 
-    def test_workspace_is_found_by_its_key_after_a_lost_answer(
-        self, client: WorkspacesApi, env: Environment
-    ) -> None:
+    def test_workspace_is_found_by_its_key_after_a_lost_answer(self, client: WorkspacesApi, env: Environment) -> None:
         """WS-6: the connection is cut during the commit, and just after it; there is no half or second workspace."""
         with Proxy(env.url) as proxy:
             client.rewire(DATABASE_URL=proxy.url)
@@ -213,9 +207,7 @@ class TestCreating:
         env.run_ticks(rounds=6)  # the hint was lost with the answer; a tick sends the observation
         assert env.get(UUID(again.body["workspace_id"])).phase == "RUNNING"
 
-    def test_repeated_request_is_counted_once(
-        self, client: WorkspacesApi, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_repeated_request_is_counted_once(self, client: WorkspacesApi, capfd: pytest.CaptureFixture[str]) -> None:
         for _ in range(3):
             client.create(key="a-key-of-mine")
         assert capfd.readouterr().out.count('"WorkspacesCreated":[1.0]') == 1
@@ -233,8 +225,6 @@ def await_waiter(env: Environment) -> None:
     """Return once a session of this database waits for a lock."""
     deadline = datetime.now(UTC) + timedelta(seconds=20)
     while datetime.now(UTC) < deadline:
-        if env.rows(
-            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ):
+        if env.rows("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"):
             return
     raise AssertionError("no session waits for a lock")

@@ -75,12 +75,7 @@ class TestReading:
         found = env.create_in("RUNNING")
         body = client.read(found).body
         assert (body["phase"], body["operation"]) == ("RUNNING", "NONE")
-        names = (
-            "infra.memory.container_ready",
-            "storage.volume_ready",
-            "storage.archive_ready",
-            "policy.healthy",
-        )
+        names = ("infra.memory.container_ready", "storage.volume_ready", "storage.archive_ready", "policy.healthy")
         assert set(body["conditions"]) == set(names)
         for one in body["conditions"].values():
             assert set(one) == {"status", "reason", "message", "last_transition_time"}

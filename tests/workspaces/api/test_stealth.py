@@ -16,18 +16,7 @@ class TestStealth:
     MALFORMED = (
         *("1", "x", "null", "-1", "..", "%2e%2e", "%00", "열쇠", "urn:uuid:{ID}", " {ID}", "{ID} ", "{ID}0"),
         *("{ID}%00", "' OR '1'='1", "*", "%F0%9F", "%zz", "%", "a b", "x" * 10_000, "0" * 36, "g" * 36, "％"),
-        *(
-            "{HEX}",
-            "{{ID}}",
-            "{ID},{ID}",
-            "{ID};x=1",
-            "{ID}%2fevents",
-            "\x00",
-            "a\nb",
-            "\u2028",
-            "😀",
-            "\ud800",
-        ),
+        *("{HEX}", "{{ID}}", "{ID},{ID}", "{ID};x=1", "{ID}%2fevents", "\x00", "a\nb", "\u2028", "😀", "\ud800"),
         *("{ID}\n", "{ID}\x00", "?", "#", '"', "\\", "`"),
     )
     NO_ROUTE = ("../workspaces", "{ID}//events", "{ID}/../{MINE}", "./{ID}", "{ID}/EVENTS", "{ID}/archives")
@@ -42,9 +31,7 @@ class TestStealth:
         body = None if method != "PATCH" else '{"name": "mine"}'
         unknown = without_ids(client.call(method, f"/{uuid4()}{below}", body=body))
         assert (unknown[0], unknown[2]["reason_code"]) == (404, "WORKSPACE_NOT_FOUND")
-        malformed = [
-            one.replace("{ID}", theirs).replace("{HEX}", theirs.replace("-", "")) for one in self.MALFORMED
-        ]
+        malformed = [one.replace("{ID}", theirs).replace("{HEX}", theirs.replace("-", "")) for one in self.MALFORMED]
         for one in (theirs, theirs.upper(), *malformed):
             assert without_ids(client.call(method, f"/{one}{below}", body=body)) == unknown, one
         for one in malformed:  # the owner gets the same answer

@@ -50,9 +50,7 @@ def test_dry_run_counts_and_deletes_nothing(env: Environment, fleet: MemoryProvi
     assert len(archives(fleet)) == 3
 
 
-def test_object_that_s3_refuses_to_delete_is_retried(
-    env: Environment, fleet: MemoryProvider, last_key: str
-) -> None:
+def test_object_that_s3_refuses_to_delete_is_retried(env: Environment, fleet: MemoryProvider, last_key: str) -> None:
     fleet.archives.undeletable = {next(key for key in archives(fleet) if key != last_key)}
     env.pass_time(GRACE_SECONDS)
     found = env.collect()
@@ -105,9 +103,7 @@ def test_foreign_objects_are_kept(env: Environment, fleet: MemoryProvider, last_
     assert stranger in fleet.archives.objects
 
 
-def test_workspace_in_error_keeps_every_archive(
-    env: Environment, fleet: MemoryProvider, last_key: str
-) -> None:
+def test_workspace_in_error_keeps_every_archive(env: Environment, fleet: MemoryProvider, last_key: str) -> None:
     """WS-13, rule 2: an operator may need an older one."""
     del fleet.archives.objects[last_key]
     env.run_ticks(25)
@@ -146,9 +142,7 @@ def test_archive_of_the_current_operation_is_kept(env: Environment, fleet: Memor
     env.drive_to(workspace_id, "ARCHIVED")
 
 
-def test_collection_is_repeated_after_an_outage(
-    env: Environment, fleet: MemoryProvider, last_key: str
-) -> None:
+def test_collection_is_repeated_after_an_outage(env: Environment, fleet: MemoryProvider, last_key: str) -> None:
     env.pass_time(GRACE_SECONDS)
 
     fleet.faults.fail("archives.delete", ProviderUnavailable)

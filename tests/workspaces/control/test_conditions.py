@@ -66,9 +66,7 @@ ARCHIVES = [
 
 
 @pytest.mark.parametrize("case", HEALTH)
-def test_first_violation_is_the_reason(
-    case: tuple[bool, bool, bool, str | None, ErrorInfo | None, str | None],
-) -> None:
+def test_first_violation_is_the_reason(case: tuple[bool, bool, bool, str | None, ErrorInfo | None, str | None]) -> None:
     """WS-4."""
     container, volume, archive, key, error, reason = case
     found = judge_health(ObservedState({INFRA: seen(container)}, seen(volume), seen(archive), key, error))
@@ -86,21 +84,14 @@ def test_conditions_determine_one_phase(case: tuple[bool, bool, bool, bool, bool
     deleted, healthy, container, volume, archive, phase = case
     given = {
         name: Condition(status, "Any", "", NOON)
-        for name, status in {
-            INFRA: container,
-            VOLUME_READY: volume,
-            ARCHIVE_READY: archive,
-            HEALTHY: healthy,
-        }.items()
+        for name, status in {INFRA: container, VOLUME_READY: volume, ARCHIVE_READY: archive, HEALTHY: healthy}.items()
     }
     assert calculate_phase(given, NOON if deleted else None) is phase
 
 
 def test_every_combination_has_a_phase_with_a_level_or_error() -> None:
     """WS-3: a violated invariant is ERROR."""
-    for container, volume, archive, key in product(
-        (True, False), (True, False), (True, False), (None, OWN_KEY)
-    ):
+    for container, volume, archive, key in product((True, False), (True, False), (True, False), (None, OWN_KEY)):
         phase = calculate_phase(conditions(container, volume, archive, archive_key=key), None)
         broken = (container and not volume) or (key is not None and not archive)
         assert (phase is Phase.ERROR) == broken
@@ -134,9 +125,7 @@ def test_transition_time_changes_only_with_the_status(observations: list[tuple[b
     known: dict[str, Condition] = {}
     for number, (container, volume, archive) in enumerate(observations):
         at = NOON + timedelta(seconds=number)
-        observed = ObservedState(
-            {INFRA: seen(container, f"Reason{number}")}, seen(volume), seen(archive), None, None
-        )
+        observed = ObservedState({INFRA: seen(container, f"Reason{number}")}, seen(volume), seen(archive), None, None)
         after = conditions_after(known, observed, at)
         for name, one in after.items():
             kept = name in known and known[name].status == one.status

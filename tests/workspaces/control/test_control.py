@@ -62,9 +62,7 @@ class TestLifecycle:
 
     @pytest.mark.parametrize("end", REQUESTABLE_STATES)
     @pytest.mark.parametrize("start", REQUESTABLE_STATES)
-    def test_home_survives_all_phases(
-        self, env: Environment, fleet: MemoryProvider, start: str, end: str
-    ) -> None:
+    def test_home_survives_all_phases(self, env: Environment, fleet: MemoryProvider, start: str, end: str) -> None:
         """WS-8, WS-10: for every desired state, nothing is lost unless it is to be discarded."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
@@ -162,9 +160,7 @@ class TestOutsideChanges:
         assert (found.error_info.reason, found.error_info.is_terminal) == ("DataLost", True)
         assert workspace_id not in fleet.volumes.volumes
 
-    def test_vanished_volume_of_a_running_container_is_an_error(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
+    def test_vanished_volume_of_a_running_container_is_an_error(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-4: ContainerWithoutVolume; and DataLost once the container has ended, too."""
         workspace_id = env.create_in("RUNNING")
         del fleet.volumes.volumes[workspace_id]
@@ -189,9 +185,7 @@ class TestOutsideChanges:
         assert env.get(workspace_id).error_info is None
 
     @pytest.mark.parametrize("what", ["gone", "altered", "cut", "expired"])
-    def test_unavailable_archive_is_an_error(
-        self, env: Environment, fleet: MemoryProvider, what: str
-    ) -> None:
+    def test_unavailable_archive_is_an_error(self, env: Environment, fleet: MemoryProvider, what: str) -> None:
         """WS-2, WS-4: before it is needed."""
         workspace_id = env.create_in("ARCHIVED")
         key = env.get(workspace_id).archive_key
@@ -221,9 +215,7 @@ class TestOutsideChanges:
         env.run_ticks(4)
         assert workspace_id not in fleet.volumes.volumes
 
-    def test_operation_ends_after_an_outage_and_a_lost_archive(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
+    def test_operation_ends_after_an_outage_and_a_lost_archive(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-14: in ERROR the provider is not asked again, so what waits for that must end by its deadline.
 
         Else the operation is under way for ever: nobody may recover the workspace, and nobody delete it.
@@ -246,9 +238,7 @@ class TestOutsideChanges:
         assert (found.operation, found.phase) == (Operation.NONE, Phase.ERROR)
         assert home(fleet, workspace_id) == CONTENT
         fleet.faults.before = lambda _: None
-        recovery = Recovery(
-            RecoveryMethod.KEEP_VOLUME, "operator", "the archive is lost, and the home stands"
-        )
+        recovery = Recovery(RecoveryMethod.KEEP_VOLUME, "operator", "the archive is lost, and the home stands")
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
         env.drive_to(workspace_id, "ARCHIVED")
 
@@ -393,9 +383,7 @@ class TestActions:
         assert (error.reason, error.is_terminal) == ("OperationTimeout", True)
         assert home(fleet, workspace_id) == CONTENT
 
-    def test_conditions_stay_if_the_provider_does_not_answer(
-        self, env: Environment, fleet: MemoryProvider
-    ) -> None:
+    def test_conditions_stay_if_the_provider_does_not_answer(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-1."""
         workspace_id = env.create_in("RUNNING")
         before = env.get(workspace_id)
@@ -468,9 +456,7 @@ class TestConcurrency:
         workspace_id = env.create_in("ARCHIVED")
         judged = replace(env.get(workspace_id), archive_key=None)
         with env.database.connection() as connection, store.writing(connection, Writer.MONITOR):
-            written = store.record_observation(
-                connection, judged, judged.conditions, judged.phase, env.clock()
-            )
+            written = store.record_observation(connection, judged, judged.conditions, judged.phase, env.clock())
         assert written is None
 
     def test_one_of_two_reconcilers_begins(self, env: Environment) -> None:
@@ -480,8 +466,7 @@ class TestConcurrency:
         monitor.observe(env.database, env.provider, workspace_id, env.clock())
         row = env.get(workspace_id)
         outcomes = [
-            reconcile(env.database, env.provider, row, env.clock, does_long_work=True).outcome
-            for _ in range(2)
+            reconcile(env.database, env.provider, row, env.clock, does_long_work=True).outcome for _ in range(2)
         ]
         assert outcomes == [Outcome.MOVED, Outcome.OVERTAKEN]
         assert env.kinds(workspace_id).count("STARTED") == 3

@@ -69,9 +69,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("phase", "desired", "operation", "target"), STEPS)
-def test_next_step_leads_to_a_neighbour(
-    phase: Phase, desired: str, operation: Operation, target: Phase
-) -> None:
+def test_next_step_leads_to_a_neighbour(phase: Phase, desired: str, operation: Operation, target: Phase) -> None:
     """WS-8: never from RUNNING to PENDING directly."""
     step = next_step(at_rest(phase, DesiredState(desired)), NOON)
     assert (step.kind, step.operation) == (Kind.BEGIN, operation)
@@ -175,12 +173,7 @@ def test_operation_is_complete_when_it_was_observed_to_be(
     deleted = NOON if operation is Operation.DELETING else None
     desired = DesiredState.DELETED if deleted else DesiredState.RUNNING
     one = workspace(
-        *there,
-        operation=operation,
-        archive_key=key,
-        home_ctx=known,
-        deleted_at=deleted,
-        desired_state=desired,
+        *there, operation=operation, archive_key=key, home_ctx=known, deleted_at=deleted, desired_state=desired
     )
     assert (next_step(one, NOON).kind is Kind.COMPLETE) == complete
     # An observation from before the last action proves nothing.
@@ -347,9 +340,7 @@ def test_outage_delays_the_next_attempt() -> None:
 
 def test_container_that_keeps_ending_is_restarted_with_backoff() -> None:
     """WS-14: a crash loop must not cost a start every five seconds."""
-    crashed = at_rest(
-        Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=NOON - timedelta(seconds=10)
-    )
+    crashed = at_rest(Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=NOON - timedelta(seconds=10))
     step = next_step(crashed, NOON)
     assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 6)
     assert next_step(crashed, NOON + timedelta(seconds=6)).operation is Operation.STARTING
@@ -462,9 +453,7 @@ _STATES = st.builds(
         error_info=failed(operation, retries, NOON - timedelta(seconds=40)) if retries else None,
         acted_at=None if operation is Operation.NONE else NOON - timedelta(seconds=0 if fresh else 50),
         settled_at=NOON - timedelta(seconds=60),
-        op_started_at=None
-        if operation is Operation.NONE
-        else NOON - timedelta(seconds=100_000 if late else 55),
+        op_started_at=None if operation is Operation.NONE else NOON - timedelta(seconds=100_000 if late else 55),
     ),
     there=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     key=st.sampled_from((None, OWN_KEY, OTHER_KEY)),

@@ -76,9 +76,7 @@ def test_other_archive_may_be_chosen_if_it_is_proved_and_its_own(
     for key in (foreign, unproved, "../x", "home.tar.zst"):
         with pytest.raises(ArchiveUnknown):
             recover_as_operator(env, lost, RecoveryMethod.FROM_ARCHIVE, key)
-    own = sorted(
-        key for key in fleet.archives.objects if key.startswith(str(lost)) and key.endswith("home.tar.zst")
-    )
+    own = sorted(key for key in fleet.archives.objects if key.startswith(str(lost)) and key.endswith("home.tar.zst"))
     older = next(key for key in own if key != env.get(lost).archive_key)
     recover_as_operator(env, lost, RecoveryMethod.FROM_ARCHIVE, older)
     env.run_ticks(3)
@@ -86,9 +84,7 @@ def test_other_archive_may_be_chosen_if_it_is_proved_and_its_own(
     assert home(fleet, lost) == b""  # it was archived before anything was written
 
 
-def test_home_on_its_volume_continues_without_its_lost_archive(
-    env: Environment, fleet: MemoryProvider
-) -> None:
+def test_home_on_its_volume_continues_without_its_lost_archive(env: Environment, fleet: MemoryProvider) -> None:
     """003 §1: archive_key is cleared; the volume has the complete home."""
     workspace_id = env.create_in("STANDBY")
     write(fleet, workspace_id)
@@ -177,11 +173,7 @@ def test_explain_shows_the_operation_and_the_next_step(env: Environment, fleet: 
     """Before the first observation, during an action, and in the desired state."""
     workspace_id = env.create("RUNNING")
     explained = explain(env.get(workspace_id), env.clock())
-    assert (explained.observed_seconds_ago, explained.under_way, explained.blocked) == (
-        None,
-        "nothing",
-        False,
-    )
+    assert (explained.observed_seconds_ago, explained.under_way, explained.blocked) == (None, "nothing", False)
     assert explained.next_step.why == "The workspace has not been observed yet."
 
     def explain_meanwhile(call: str) -> None:

@@ -42,9 +42,7 @@ def test_stable_fleet_costs_one_observation_per_page_and_no_write(
     assert env.sqs.of(LOOKS) == []
 
 
-def test_each_archive_is_checked_in_rotation(
-    env: Environment, fleet: MemoryProvider, asked: list[str]
-) -> None:
+def test_each_archive_is_checked_in_rotation(env: Environment, fleet: MemoryProvider, asked: list[str]) -> None:
     """A HEAD per workspace and half minute would cost more than all else."""
     workspaces = [env.create_in("ARCHIVED") for _ in range(3)]
     env.run_ticks(1)

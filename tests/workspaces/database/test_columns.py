@@ -57,17 +57,13 @@ def update(connection: Connection, workspace_id: UUID, **columns: Any) -> int:
     sets = sql.SQL(", ").join(
         sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in columns
     )
-    statement = sql.SQL("UPDATE workspaces SET {} WHERE workspace_id = {}").format(
-        sets, sql.Placeholder("its_id")
-    )
+    statement = sql.SQL("UPDATE workspaces SET {} WHERE workspace_id = {}").format(sets, sql.Placeholder("its_id"))
     return connection.execute(statement, columns | {"its_id": workspace_id}).rowcount
 
 
 def test_every_column_has_one_writer_or_is_immutable(connection: Connection) -> None:
     """WS-6."""
-    found = connection.execute(
-        "SELECT column_name FROM information_schema.columns WHERE table_name = 'workspaces'"
-    )
+    found = connection.execute("SELECT column_name FROM information_schema.columns WHERE table_name = 'workspaces'")
     names = {row[0] for row in found}
     owned = [name for columns in ROLES.values() for name in columns]
     assert sorted(owned) == sorted(set(owned))
@@ -76,9 +72,7 @@ def test_every_column_has_one_writer_or_is_immutable(connection: Connection) -> 
 
 @pytest.mark.parametrize("column", [*ALL, *sorted(IMMUTABLE), *sorted(COMPUTED)])
 @pytest.mark.parametrize("role", ROLES)
-def test_second_writer_of_a_column_is_refused(
-    connection: Connection, its_id: UUID, role: str, column: str
-) -> None:
+def test_second_writer_of_a_column_is_refused(connection: Connection, its_id: UUID, role: str, column: str) -> None:
     """WS-6: every pair of a writer and a column."""
     assume(connection, role)
     is_own = column in ROLES[role] - COMPUTED
@@ -118,9 +112,7 @@ def test_only_the_api_creates_a_workspace(connection: Connection, role: str | No
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_no_writer_deletes_a_workspace_or_writes_events(
-    connection: Connection, its_id: UUID, role: str
-) -> None:
+def test_no_writer_deletes_a_workspace_or_writes_events(connection: Connection, its_id: UUID, role: str) -> None:
     for statement in (
         "DELETE FROM workspaces",
         "INSERT INTO workspace_events (workspace_id, happened_at, actor, kind)"
@@ -185,9 +177,7 @@ def test_invalid_condition_is_refused(connection: Connection, its_id: UUID, cond
 
 
 @pytest.mark.parametrize("phase", ["RUNNING", "ARCHIVED", "PENDING", "ERROR", "DELETED"])
-def test_phase_that_contradicts_the_conditions_is_refused(
-    connection: Connection, its_id: UUID, phase: str
-) -> None:
+def test_phase_that_contradicts_the_conditions_is_refused(connection: Connection, its_id: UUID, phase: str) -> None:
     """WS-3."""
     assume(connection, "dpp_workspace_monitor")
     with pytest.raises(psycopg.errors.CheckViolation, match="are not"):

@@ -80,9 +80,7 @@ def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) 
 
 
 @pytest.mark.parametrize(("query", "changes"), _READS)
-def test_no_statement_scans_the_table(
-    full: psycopg.Connection[Any], query: str, changes: dict[str, Any]
-) -> None:
+def test_no_statement_scans_the_table(full: psycopg.Connection[Any], query: str, changes: dict[str, Any]) -> None:
     """WS-5: at a hundred thousand workspaces."""
     plan = _explained(full, query, **changes)
     assert [one["Node Type"] for one in nodes(plan) if one["Node Type"] == "Seq Scan"] == []
@@ -122,8 +120,6 @@ def test_cleanup_reads_only_what_it_deletes(full: psycopg.Connection[Any]) -> No
             role = ROLE if name.startswith(("delete_", "drop_", "prepare_")) else None
             found = cost(full, statements[name], params | {"before": before}, role=role)
             scanned = {table for table, rows in found.scanned.items() if rows > 2_000}
-            assert scanned == (
-                {"workspace_events_default"} if name == "use_of_workspace_events" else set()
-            ), name
+            assert scanned == ({"workspace_events_default"} if name == "use_of_workspace_events" else set()), name
             if not name.startswith("use_of_"):
                 assert max(found.fetched.values()) <= 5 * limit, name

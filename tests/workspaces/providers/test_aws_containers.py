@@ -141,9 +141,7 @@ class TestStop:
         account.provider.stop(account.workspace_id)
         assert account.definitions() == []
 
-    def test_container_is_observed_until_its_task_has_stopped_and_it_is_deleted(
-        self, account: Account
-    ) -> None:
+    def test_container_is_observed_until_its_task_has_stopped_and_it_is_deleted(self, account: Account) -> None:
         """An archive written while a task can still write would miss a part of the home."""
         account.lingers = True
         account.start()
@@ -264,9 +262,7 @@ class TestObserve:
         account.start()
         assert (observed(account).ready, observed(account).reason) == (False, "ContainerStarting")
 
-    def test_failing_task_is_reported_with_the_latest_event_without_account_ids(
-        self, account: Account
-    ) -> None:
+    def test_failing_task_is_reported_with_the_latest_event_without_account_ids(self, account: Account) -> None:
         account.starts = False
         account.start()
         service = account.service()

@@ -21,9 +21,7 @@ class TestRefusals:
             ("LimitExceededException", "ContainerLimitReached"),
         ],
     )
-    def test_refusal_of_ecs_is_reported_without_account_ids(
-        self, account: Account, code: str, reason: str
-    ) -> None:
+    def test_refusal_of_ecs_is_reported_without_account_ids(self, account: Account, code: str, reason: str) -> None:
         message = "Role arn:aws:iam::123456789012:role/task of 123456789012 is not valid"
         account.fail(3, lambda call: refusal(call, code, message), done=False)
         with pytest.raises(OperationFailed) as failed:
@@ -80,9 +78,7 @@ class TestRefusals:
 class TestAccessPoint:
     """Behaviour that moto lacks, by stubs of the service model."""
 
-    @pytest.mark.parametrize(
-        ("state", "usable"), [("creating", True), ("available", True), ("deleting", False)]
-    )
+    @pytest.mark.parametrize(("state", "usable"), [("creating", True), ("available", True), ("deleting", False)])
     def test_existing_access_point_is_used_unless_it_is_being_deleted(
         self, account: Account, state: str, usable: bool
     ) -> None:

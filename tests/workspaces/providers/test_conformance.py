@@ -71,9 +71,7 @@ def test_installed_volume_is_found_with_the_prepared_files(bench: Workbench, vol
     assert (found.ready, found.reason) == (True, "VolumeProvisioned")
 
 
-def test_observe_returns_an_entry_for_every_id(
-    bench: Workbench, volumes: Volumes, containers: Containers
-) -> None:
+def test_observe_returns_an_entry_for_every_id(bench: Workbench, volumes: Volumes, containers: Containers) -> None:
     with_volume, without = bench.workspace(), bench.workspace()
     volume = _installed(bench, with_volume)
     containers.start(with_volume, volume)
@@ -112,9 +110,7 @@ def test_repeated_install_returns_the_existing_volume(bench: Workbench, volumes:
 
 
 @pytest.mark.parametrize(("generation", "marker"), [("g2", "a1"), ("g1", "a2"), ("g2", "a2")])
-def test_home_is_never_replaced_by_another(
-    bench: Workbench, volumes: Volumes, generation: str, marker: str
-) -> None:
+def test_home_is_never_replaced_by_another(bench: Workbench, volumes: Volumes, generation: str, marker: str) -> None:
     workspace_id = bench.workspace()
     volume = _installed(bench, workspace_id)
     with pytest.raises(OperationFailed, match="VolumeExists"):
@@ -123,9 +119,7 @@ def test_home_is_never_replaced_by_another(
     assert bench.get(volume.home) == {"file": b"g1"}
 
 
-def test_volume_without_marker_is_observed_but_neither_found_nor_replaced(
-    bench: Workbench, volumes: Volumes
-) -> None:
+def test_volume_without_marker_is_observed_but_neither_found_nor_replaced(bench: Workbench, volumes: Volumes) -> None:
     workspace_id = bench.workspace()
     bench.spoil(workspace_id)
     assert volumes.observe([workspace_id])[workspace_id].ready
@@ -342,17 +336,13 @@ def test_delete_refuses_more_than_a_thousand_keys(archives: Archives) -> None:
 # Archiving and restoring of homes, over each provider.
 
 
-def test_home_survives_repeated_archiving_and_restoring(
-    bench: Workbench, volumes: Volumes, archives: Archives
-) -> None:
+def test_home_survives_repeated_archiving_and_restoring(bench: Workbench, volumes: Volumes, archives: Archives) -> None:
     workspace_id = bench.workspace()
     archive = archive_empty_home(archives, workspace_id, uuid4(), no_heartbeat, homes=bench.homes)
     files: dict[str, bytes] = {}
     for round_number in range(3):
         op_id = uuid4()
-        volume = restore_home(
-            volumes, archives, workspace_id, op_id, archive, no_heartbeat, homes=bench.homes
-        )
+        volume = restore_home(volumes, archives, workspace_id, op_id, archive, no_heartbeat, homes=bench.homes)
         assert bench.get(volume.home) == files
         assert volume == volumes.find(workspace_id)
         bench.provider.containers.start(workspace_id, volume)

@@ -160,9 +160,7 @@ def test_late_prepare_keeps_the_existing_volume(volumes: DirectoryVolumes) -> No
     assert (volume.home / "file").read_text() == "g2"
 
 
-def test_container_started_during_unlinking_keeps_the_volume(
-    tmp_path: Path, volumes: DirectoryVolumes
-) -> None:
+def test_container_started_during_unlinking_keeps_the_volume(tmp_path: Path, volumes: DirectoryVolumes) -> None:
     """003 §8: delete checks for a container again, once a start can no longer find the volume."""
     volume = _installed(volumes)
     linked: list[bool] = []
@@ -306,9 +304,7 @@ def test_one_of_many_concurrent_installs_wins(volumes: DirectoryVolumes, tmp_pat
     assert (existing.home / "file").read_text() == "whole"
 
 
-def test_find_never_reports_unproven_while_volumes_come_and_go(
-    volumes: DirectoryVolumes, tmp_path: Path
-) -> None:
+def test_find_never_reports_unproven_while_volumes_come_and_go(volumes: DirectoryVolumes, tmp_path: Path) -> None:
     done, failures = threading.Event(), list[BaseException]()
 
     def find_repeatedly() -> None:
@@ -342,9 +338,7 @@ def test_full_disk_fails_the_operation_without_naming_a_file() -> None:
     assert not failed.value.is_terminal
 
 
-def test_temporarily_unreadable_marker_is_an_outage(
-    volumes: DirectoryVolumes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temporarily_unreadable_marker_is_an_outage(volumes: DirectoryVolumes, monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(volumes)
 
     def stale(_: Path) -> bytes:

@@ -87,9 +87,7 @@ def test_crash_during_a_delete_leaves_a_volume_that_can_be_deleted(
 
 
 @pytest.mark.parametrize(("fault", "done"), FAULTS)
-def test_any_call_of_a_delete_may_fail(
-    account: Account, volumes: EfsVolumes, fault: Fault, done: bool
-) -> None:
+def test_any_call_of_a_delete_may_fail(account: Account, volumes: EfsVolumes, fault: Fault, done: bool) -> None:
     for number in range(20):
         workspace_id = run_and_stop(account, volumes)
         account.fail(number, fault, done=done)

@@ -66,9 +66,7 @@ def test_home_of_another_archive_is_not_replaced(env: HomeEnvironment) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("how", [Killed, StorageUnavailable])
-def test_restore_that_dies_at_any_call_is_finished_by_the_next_process(
-    when: str, how: type[BaseException]
-) -> None:
+def test_restore_that_dies_at_any_call_is_finished_by_the_next_process(when: str, how: type[BaseException]) -> None:
     count, died = 1, True
     while died:
         env = HomeEnvironment()
@@ -146,9 +144,7 @@ def test_later_of_two_concurrent_restores_installs_the_home(env: HomeEnvironment
     assert env.home() == CONTENT
 
 
-def test_lease_lost_after_unpacking_installs_nothing(
-    env: HomeEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lease_lost_after_unpacking_installs_nothing(env: HomeEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     archive, unpacked = env.archived(), list[Path]()
     unpack = env.fleet.homes.unpack
 

@@ -129,16 +129,12 @@ class _WrongArchives(MemoryArchives):
         super().__init__(real.faults, real.now, real.objects, real.undeletable)
         self.store = store
 
-    def write(
-        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
-    ) -> Archive:
+    def write(self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None) -> Archive:
         content = b"".join(chunks)
         self.objects.pop(key, None)
         stored = super().write(key, iter([self.store(content)]), heartbeat)
         head = super().head(key) if len(content) == stored.size_bytes else None
-        return Archive(
-            key, len(content), hashlib.sha256(content).hexdigest(), head.etag if head else stored.etag
-        )
+        return Archive(key, len(content), hashlib.sha256(content).hexdigest(), head.etag if head else stored.etag)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,7 @@ def test_empty_home_is_restored_empty(home: Path) -> None:
 
 
 def test_contents_are_restored_byte_for_byte(home: Path) -> None:
-    contents = {
-        f"f{size}": os.urandom(size)
-        for size in (0, 1, 511, 512, 513, 4096, 262143, 262144, 262145, 3_000_001)
-    }
+    contents = {f"f{size}": os.urandom(size) for size in (0, 1, 511, 512, 513, 4096, 262143, 262144, 262145, 3_000_001)}
     for name, content in contents.items():
         (home / name).write_bytes(content)
     back = pack_and_unpack(home)
@@ -183,13 +180,7 @@ def test_symlinks_are_kept_and_never_followed(home: Path) -> None:
     outside = home.with_name("outside")
     outside.mkdir()
     (outside / "secret").write_bytes(b"secret")
-    targets = {
-        "up": "../outside",
-        "absolute": str(outside),
-        "nowhere": "no/such",
-        "self": "self",
-        "slash": "a/",
-    }
+    targets = {"up": "../outside", "absolute": str(outside), "nowhere": "no/such", "self": "self", "slash": "a/"}
     for name, target in targets.items():
         os.symlink(target, home / name)  # noqa: PTH211 - a Path has no slash at its end
     back = pack_and_unpack(home)
@@ -220,10 +211,7 @@ def test_holes_stay_holes(home: Path) -> None:
         assert file.read(6) == b"middle"
 
 
-@given(
-    pages=st.lists(st.sampled_from([b"\0" * 4096, b"\0" * 4095 + b"x", b"y" * 4096]), max_size=80),
-    tail=st.binary(),
-)
+@given(pages=st.lists(st.sampled_from([b"\0" * 4096, b"\0" * 4095 + b"x", b"y" * 4096]), max_size=80), tail=st.binary())
 @settings(max_examples=30, deadline=None)
 def test_any_mixture_of_full_and_empty_pages_is_restored(
     tmp_path_factory: pytest.TempPathFactory, pages: list[bytes], tail: bytes

@@ -35,8 +35,7 @@ def _reason_for(archive: bytes) -> str | None:
 
 def _tar_of(*members: Member | tarfile.TarInfo, end: bytes = bytes(1024)) -> bytes:
     blocks = b"".join(
-        header_of(member) if isinstance(member, Member) else member.tobuf(tarfile.PAX_FORMAT)
-        for member in members
+        header_of(member) if isinstance(member, Member) else member.tobuf(tarfile.PAX_FORMAT) for member in members
     )
     return zstandard.ZstdCompressor(write_checksum=True).compress(blocks + end)
 
@@ -106,9 +105,7 @@ HOSTILE: dict[str, tuple[Member | tarfile.TarInfo, ...]] = {
 
 
 @pytest.mark.parametrize("members", HOSTILE.values(), ids=HOSTILE.keys())
-def test_content_that_no_home_has_is_refused(
-    tmp_path: Path, members: tuple[Member | tarfile.TarInfo, ...]
-) -> None:
+def test_content_that_no_home_has_is_refused(tmp_path: Path, members: tuple[Member | tarfile.TarInfo, ...]) -> None:
     archive = _tar_of(*members)
     before = set(tmp_path.parent.iterdir())
     assert _reason_for(archive) == "ArchiveRefused"

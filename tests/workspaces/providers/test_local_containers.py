@@ -110,12 +110,7 @@ def test_container_runs_in_its_home_with_its_own_environment(
     assert report["session"] == report["pid"]
     assert report["stdin"] == "/dev/null"
     environment = {name: value for name, value in report["environment"].items() if name != "LC_CTYPE"}
-    assert environment == {
-        "HOME": home,
-        "PATH": os.defpath,
-        "GIVEN": "1",
-        "DPP_CONTAINER": f"ws-{env.workspace_id}",
-    }
+    assert environment == {"HOME": home, "PATH": os.defpath, "GIVEN": "1", "DPP_CONTAINER": f"ws-{env.workspace_id}"}
     assert len(report["fds"]) <= 5
     log = env.root / "containers" / "logs" / f"ws-{env.workspace_id}.log"
     assert log.read_text() == "to the log\n"
@@ -137,9 +132,7 @@ def test_concurrent_starts_start_one_container(env: _Environment) -> None:
     assert len(env.pids()) == 1
 
 
-def test_start_returns_when_the_container_is_visible(
-    env: _Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_returns_when_the_container_is_visible(env: _Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between exec and the moment at which /proc shows the environment, a process belongs to no container."""
     real = processes._workspace_of
     left = 3
@@ -156,9 +149,7 @@ def test_start_returns_when_the_container_is_visible(
     assert env.is_running()
 
 
-def test_start_does_not_wait_for_a_container_that_has_ended(
-    env: _Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_does_not_wait_for_a_container_that_has_ended(env: _Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_workspace_of", lambda _pid: None)
     env.start(env.containers("import os; os._exit(1)"))
     assert not env.is_running()
@@ -251,9 +242,7 @@ def test_surviving_child_processes_count_as_running(env: _Environment) -> None:
     assert not env.is_running()
 
 
-def test_stop_fails_if_the_container_can_not_be_killed(
-    env: _Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_fails_if_the_container_can_not_be_killed(env: _Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     containers = env.containers(grace_seconds=0.01)
     env.start(containers)
     with monkeypatch.context() as patched:

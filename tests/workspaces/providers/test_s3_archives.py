@@ -164,17 +164,12 @@ def test_large_archive_does_not_overwrite_an_object_written_meanwhile(
     assert client.real.list_multipart_uploads(Bucket=archives.bucket).get("Uploads", []) == []
 
 
-@pytest.mark.parametrize(
-    "call", ["put_object", "get_object", "head_object", "list_objects_v2", "delete_objects"]
-)
+@pytest.mark.parametrize("call", ["put_object", "get_object", "head_object", "list_objects_v2", "delete_objects"])
 @pytest.mark.parametrize("code", [None, "SlowDown", "AccessDenied", "InternalError"])
 def test_failing_s3_is_an_outage(archives: S3Archives, client: _Client, call: str, code: str | None) -> None:
     """In particular, an archive that may not be read does not count as missing."""
     calls: dict[str, list[Callable[[], object]]] = {
-        "put_object": [
-            lambda: archives.write(KEY, iter([b""]), no_heartbeat),
-            lambda: archives.write_proof(ARCHIVE),
-        ],
+        "put_object": [lambda: archives.write(KEY, iter([b""]), no_heartbeat), lambda: archives.write_proof(ARCHIVE)],
         "get_object": [lambda: list(archives.read(KEY, no_heartbeat)), lambda: archives.read_proof(KEY)],
         "head_object": [lambda: archives.head(KEY)],
         "list_objects_v2": [lambda: archives.page(None, 10)],

@@ -108,8 +108,7 @@ def _keys(document: dict[str, Any]) -> Markup:
     schemes = document["components"]["securitySchemes"]
     rows = [
         join(
-            tag("dt", tag("code", name), id=f"key-{name}"),
-            tag("dd", prose(described["description"]), _how(described)),
+            tag("dt", tag("code", name), id=f"key-{name}"), tag("dd", prose(described["description"]), _how(described))
         )
         for name, described in schemes.items()
     ]
@@ -122,10 +121,7 @@ def _how(scheme: dict[str, str]) -> Markup:
 
 def _headers(document: dict[str, Any]) -> Markup:
     rows = [
-        join(
-            tag("dt", tag("code", name), " ", kind(header["schema"])),
-            tag("dd", prose(header["description"])),
-        )
+        join(tag("dt", tag("code", name), " ", kind(header["schema"])), tag("dd", prose(header["description"])))
         for name, header in document["components"]["headers"].items()
         if not name.endswith(".maybe")
     ]

@@ -121,17 +121,12 @@ class Operation:
                 tag("td", example["value"]["detail"], self._besides(answer, always)),
             )
             for status, answer in self.described["responses"].items()
-            for reason_code, example in answer.get("content", {})
-            .get(_PROBLEM, {})
-            .get("examples", {})
-            .items()
+            for reason_code, example in answer.get("content", {}).get(_PROBLEM, {}).get("examples", {}).items()
         ]
         if not rows:
             return Markup()
         shown = tag("a", "Problem", href="#schema-Problem")
-        head = tag(
-            "tr", *(tag("th", name, scope="col") for name in ("Status", "reason_code", "What it says"))
-        )
+        head = tag("tr", *(tag("th", name, scope="col") for name in ("Status", "reason_code", "What it says")))
         return join(
             tag("h4", "Refusals"),
             tag("p", _PROBLEM, ": ", shown),
@@ -145,9 +140,7 @@ class Operation:
             for name, ref in answer["headers"].items()
             if name not in always
         }
-        certain, perhaps = (
-            [name for name, missing in own.items() if missing is one] for one in (False, True)
-        )
+        certain, perhaps = ([name for name, missing in own.items() if missing is one] for one in (False, True))
         return join(_named("With", certain), _named("At times with", perhaps))
 
     def _headers_of_all(self) -> list[str]:
@@ -161,9 +154,7 @@ def operations_of(document: Mapping[str, Any]) -> Iterator[Operation]:
     optional = frozenset(name for name, header in headers.items() if not header["required"])
     for path, methods in document["paths"].items():
         for method, described in methods.items():
-            yield Operation(
-                method, path, described, described.get("security", document["security"]), optional
-            )
+            yield Operation(method, path, described, described.get("security", document["security"]), optional)
 
 
 def _content(content: Mapping[str, Any], described: str) -> Markup:
@@ -171,11 +162,7 @@ def _content(content: Mapping[str, Any], described: str) -> Markup:
     if "example" in content:
         examples = {"": content["example"]}
     shown = [
-        tag(
-            "details",
-            tag("summary", f"Example {name}".strip()),
-            tag("pre", tag("code", _shown(one)), tabindex="0"),
-        )
+        tag("details", tag("summary", f"Example {name}".strip()), tag("pre", tag("code", _shown(one)), tabindex="0"))
         for name, one in examples.items()
     ]
     return join(tag("p", described, kind(content["schema"])), *shown)

@@ -84,9 +84,7 @@ def _members(schema: Schema, above: str = "") -> Iterator[tuple[str, Schema, boo
 
 
 def _member(name: str, schema: Schema, required: bool) -> Markup:
-    needed = (
-        tag("span", "required", class_="required") if required else tag("span", "optional", class_="optional")
-    )
+    needed = tag("span", "required", class_="required") if required else tag("span", "optional", class_="optional")
     return join(
         tag("dt", tag("code", name), " ", needed, " ", tag("span", kind(schema), class_="kind")),
         tag("dd", prose(schema.get("description", "")), limits(schema)),

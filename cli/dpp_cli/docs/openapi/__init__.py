@@ -23,10 +23,7 @@ _TAGS: Mapping[str, tuple[str, str]] = {
     "/v1/webhooks": ("Webhooks", "Deliveries from GitHub, Jira and Slack."),
     "/api/tickets": ("Tickets", "Audited requests of operators, and the reaper of stale ones."),
     "/api/ops": ("Operations", "The emergency stop and the results of ops cycles."),
-    "/api/auth-errors": (
-        "Authentication errors",
-        "Reported errors, their clusters, and decisions about them.",
-    ),
+    "/api/auth-errors": ("Authentication errors", "Reported errors, their clusters, and decisions about them."),
     "/": ("The API itself", "Health checks and the API description."),
 }
 """Tag of an operation by the prefix of its path; the first match counts."""
@@ -56,11 +53,7 @@ def document() -> Json:
     )
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "DPP",
-            "version": "1.0.0",
-            "description": _DESCRIPTION,
-        },
+        "info": {"title": "DPP", "version": "1.0.0", "description": _DESCRIPTION},
         "servers": [{"url": ".", "description": "The deployment that serves this document."}],
         "security": [{"apiKey": []}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.values()],
@@ -94,10 +87,7 @@ def _tagged(paths: Json) -> Json:
     """Add a tag to each operation."""
     return {
         path: {
-            method: {
-                "tags": [next(tag for start, (tag, _) in _TAGS.items() if path.startswith(start))],
-                **operation,
-            }
+            method: {"tags": [next(tag for start, (tag, _) in _TAGS.items() if path.startswith(start))], **operation}
             for method, operation in operations.items()
         }
         for path, operations in paths.items()

@@ -38,13 +38,7 @@ RECEIPT: Json = {
     "status": "NEW",
     "createdAt": "2026-02-13T00:30:01.250000Z",
 }
-DECISIONS: Json = {
-    "resolve": {
-        "decisionId": DECISION_ID,
-        "decisionType": "RESOLVE",
-        "reason": "the key was renewed",
-    },
-}
+DECISIONS: Json = {"resolve": {"decisionId": DECISION_ID, "decisionType": "RESOLVE", "reason": "the key was renewed"}}
 CLUSTER_DECISIONS: Json = {"ignore": {"decisionType": "IGNORE", "reason": "a scanner, blocked by now"}}
 CLUSTER_DECIDED: Json = {"decided": 500, "more": True}
 ERROR: Json = {
@@ -121,10 +115,7 @@ WHOLE: Json = ERROR | {
         _transition("ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "PLATFORM/CONSUMER", "2026-02-13T00:30:03Z"),
         _transition("ANALYSIS_COMPLETED", "RESOLVED", "kim", "2026-02-13T00:45:00Z"),
     ],
-    "events": [
-        _event(41, "auth.error.recorded.v1", "1"),
-        _event(42, "auth.error.analysis.requested.v1", "2"),
-    ],
+    "events": [_event(41, "auth.error.recorded.v1", "1"), _event(42, "auth.error.analysis.requested.v1", "2")],
 }
 PAGE: Json = {"authErrors": [ERROR], "nextCursor": "1770942600000000_41"}
 CLUSTERS: Json = {"clusters": [CLUSTER]}

@@ -44,10 +44,7 @@ def schemas() -> Json:
 def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, ...]) -> Json:
     """GET and HEAD of one path."""
     names = (*_FAMILY.names_of_all, *_KEPT, *headers)
-    known = {
-        "description": "Not modified: `If-None-Match` contains the current tag.",
-        "headers": header_refs(names),
-    }
+    known = {"description": "Not modified: `If-None-Match` contains the current tag.", "headers": header_refs(names)}
     found = {"description": f"It is {what}.", "headers": header_refs(names)}
     path = "/openapi.json" if media == "application/json" else "/docs"
 

@@ -22,9 +22,7 @@ def responses() -> Json:
 
 
 def _response(kind: ProblemKind, detail: str, waits: bool) -> Json:
-    example = json.loads(
-        ProblemDocument(kind, detail, _PATH, "7c1d9a5e-2f4b-4f0e-9d2a-6b1c3e5f7a90").to_json()
-    )
+    example = json.loads(ProblemDocument(kind, detail, _PATH, "7c1d9a5e-2f4b-4f0e-9d2a-6b1c3e5f7a90").to_json())
     return {
         "description": f"{kind.title}: of the gateway, before any function or in place of one.",
         "headers": header_refs((*COST_HEADERS, *(("Retry-After",) if waits else ()))),

@@ -16,10 +16,7 @@ _DESCRIBED: Mapping[str, tuple[str, Json]] = {
     "X-Trace-Id": ("The request's trace id.", _TEXT),
     "Cache-Control": ("`no-store`, except for content that is the same for all clients.", _TEXT),
     "X-Content-Type-Options": ("Browsers must not guess another content type.", {"const": "nosniff"}),
-    "ETag": (
-        "The content's entity tag, for `If-None-Match`.",
-        {"type": "string", "pattern": '^"[0-9a-f]{32}"$'},
-    ),
+    "ETag": ("The content's entity tag, for `If-None-Match`.", {"type": "string", "pattern": '^"[0-9a-f]{32}"$'}),
     "Content-Security-Policy": ("The page may load only its own style.", _TEXT),
     "Referrer-Policy": ("Links do not send a referrer.", {"const": "no-referrer"}),
     "X-Frame-Options": ("The page must not be framed.", {"const": "DENY"}),
@@ -41,10 +38,7 @@ _DESCRIBED: Mapping[str, tuple[str, Json]] = {
         "TRIPPED: too many tickets are stale; none is ended without confirmation.",
         {"type": "string", "enum": ["CLOSED", "TRIPPED"]},
     ),
-    "SnapshotLocation": (
-        "The report's snapshot, relative to the path of the request; a dry run has none.",
-        _REFERENCE,
-    ),
+    "SnapshotLocation": ("The report's snapshot, relative to the path of the request; a dry run has none.", _REFERENCE),
 }
 # A busy key is a 409 that asks to come back, a conflict is one that does not; a dry run leaves no snapshot.
 _NOW_AND_THEN = {"Retry-After", "SnapshotLocation"}
@@ -57,6 +51,4 @@ def headers() -> Json:
         for name, (text, schema) in _DESCRIBED.items()
     }
     twice = (*COST_HEADERS, *RATE_HEADERS)
-    return made | {
-        called: made[name] | {"required": False} for name, called in zip(twice, maybe(twice), strict=True)
-    }
+    return made | {called: made[name] | {"required": False} for name, called in zip(twice, maybe(twice), strict=True)}

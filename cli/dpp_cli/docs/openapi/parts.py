@@ -14,30 +14,15 @@ type Json = dict[str, Any]
 REF = "#/components/schemas/"
 OF_ANY_CALL = (problem.METHOD_NOT_ALLOWED, problem.INTERNAL_ERROR)
 _OF_ANY_OPERATION = (problem.MALFORMED_REQUEST, problem.DEPENDENCY_UNAVAILABLE, *OF_ANY_CALL)
-OF_ANY_BODY = (
-    problem.PAYLOAD_TOO_LARGE,
-    problem.UNSUPPORTED_MEDIA_TYPE,
-    problem.VALIDATION_FAILED,
-)
+OF_ANY_BODY = (problem.PAYLOAD_TOO_LARGE, problem.UNSUPPORTED_MEDIA_TYPE, problem.VALIDATION_FAILED)
 _BODY = (
     "At most {max_mib} MiB of JSON in UTF-8, at most 64 levels deep, without duplicate names in an object,"
     " NUL, lone surrogates or integers beyond 2^53 - 1."
 )
 _KEY = r"^([!#-\[\]-~]{8,64}|\"[!#-\[\]-~]{8,64}\")$"
 _OF_ANY_ANSWER = ("Cache-Control", "X-Content-Type-Options")
-RATE_HEADERS = (
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-    "RateLimit",
-    "RateLimit-Policy",
-)
-COST_HEADERS = (
-    "X-DPP-Cost-Reserved",
-    "X-DPP-Cost-Used",
-    "X-DPP-Budget-Remaining",
-    "X-DPP-Tokens-Consumed",
-)
+RATE_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy")
+COST_HEADERS = ("X-DPP-Cost-Reserved", "X-DPP-Cost-Used", "X-DPP-Budget-Remaining", "X-DPP-Tokens-Consumed")
 _MAYBE = ".maybe"
 MEANINGS: Mapping[str, str] = {
     "run_id": "The run id from the receipt.",
@@ -182,14 +167,7 @@ def in_header(name: str, description: str, example: str, pattern: str, *, requir
 def in_path(name: str, example: str, schema: Json) -> Json:
     """A part of the path."""
     meaning = MEANINGS[name]
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": meaning,
-        "schema": schema,
-        "example": example,
-    }
+    return {"name": name, "in": "path", "required": True, "description": meaning, "schema": schema, "example": example}
 
 
 def idempotency_key(example: str, what_it_answers: str) -> Json:
@@ -245,41 +223,19 @@ PROBLEM: Json = {
         "reason_code": {"type": "string", "pattern": "^[A-Z0-9_]+$", "description": "Decide by this."},
         "trace_id": {"type": "string"},
         "run_id": {"type": "string", "format": "uuid", "description": "The run id, if known."},
-        "actor": {
-            "type": "string",
-            "description": "REAPER_RUNNING: who started it; EMERGENCY_STOP_SET: who set it.",
-        },
-        "current_status": {
-            "type": "string",
-            "description": "DECISION_REFUSED: the error's status.",
-        },
-        "limit": {
-            "type": "integer",
-            "description": "TOO_MANY_WORKSPACES: the maximum number.",
-        },
-        "operation": {
-            "type": "string",
-            "description": "WORKSPACE_NOT_DELETABLE: the operation in progress, or NONE.",
-        },
-        "phase": {
-            "type": "string",
-            "description": "WORKSPACE_NOT_DELETABLE: the workspace's phase.",
-        },
-        "started_at": {
-            "type": "string",
-            "format": "date-time",
-            "description": "REAPER_RUNNING: when it started.",
-        },
+        "actor": {"type": "string", "description": "REAPER_RUNNING: who started it; EMERGENCY_STOP_SET: who set it."},
+        "current_status": {"type": "string", "description": "DECISION_REFUSED: the error's status."},
+        "limit": {"type": "integer", "description": "TOO_MANY_WORKSPACES: the maximum number."},
+        "operation": {"type": "string", "description": "WORKSPACE_NOT_DELETABLE: the operation in progress, or NONE."},
+        "phase": {"type": "string", "description": "WORKSPACE_NOT_DELETABLE: the workspace's phase."},
+        "started_at": {"type": "string", "format": "date-time", "description": "REAPER_RUNNING: when it started."},
         "errors": {
             "description": "422: the invalid fields, at most 20.",
             "type": "array",
             "items": {
                 "type": "object",
                 "required": ["pointer", "detail"],
-                "properties": {
-                    "pointer": {"type": "string", "format": "json-pointer"},
-                    "detail": {"type": "string"},
-                },
+                "properties": {"pointer": {"type": "string", "format": "json-pointer"}, "detail": {"type": "string"}},
             },
         },
     },

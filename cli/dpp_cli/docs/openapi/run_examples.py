@@ -9,18 +9,13 @@ type Json = dict[str, Any]
 RUN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 KEY = "order-2026-0001"
 
-_BLANK_PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQAAAABbAUdZAAAAEUlEQVR42mP8z8DAwMQwaAkAswEBP25AfJYAAAAASUVORK5CYII="
-)
+_BLANK_PNG = "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgAQAAAABbAUdZAAAAEUlEQVR42mP8z8DAwMQwaAkAswEBP25AfJYAAAAASUVORK5CYII="
 """A white image of 32 by 32 pixels; for an object in S3 use `{"kind": "s3", "key": "inputs/<tenant id>/…"}`."""
 
 REQUESTS: Json = {
     "decision": {
         "pack_type": PackType.DECISION,
-        "inputs": {
-            "question": "What does moving cost?",
-            "context": "Moving costs two monthly rents.",
-        },
+        "inputs": {"question": "What does moving cost?", "context": "Moving costs two monthly rents."},
         "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.5},
         "options": {"inline": 1},
         "meta": {"trace_id": "t_order-2026-0001"},

@@ -90,9 +90,7 @@ def _submit() -> Json:
         run_examples.KEY, "For 30 days, the same key with the same payload returns the first receipt."
     )
     headers = (*RATE_HEADERS, "Idempotent-Replayed")
-    accepted = _FAMILY.answer(
-        "Accepted, now or earlier with this key.", headers, "RunReceipt", run_examples.RECEIPT
-    )
+    accepted = _FAMILY.answer("Accepted, now or earlier with this key.", headers, "RunReceipt", run_examples.RECEIPT)
     return {
         "operationId": "submitRun",
         "summary": "Submit a run",

@@ -44,9 +44,7 @@ def of_models(
     """Return the schemas of `models` and their parts by name."""
     found: Json
     _, found = models_json_schema(
-        [(model, mode) for model in models],
-        ref_template=template + "{model}",
-        schema_generator=_Generator,
+        [(model, mode) for model in models], ref_template=template + "{model}", schema_generator=_Generator
     )
     schemas: Json = found["$defs"]
     return schemas | ({"RawPath": RAW_PATH} if "RawPath" in schemas else {})

@@ -61,12 +61,7 @@ WHOLE_TICKET: Json = TICKET | {
         "message": "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold",
     },
     "transitions": [
-        {
-            "to_status": "OPEN",
-            "actor": "kim",
-            "attempt": 0,
-            "happened_at": "2026-01-22T09:59:00+09:00",
-        },
+        {"to_status": "OPEN", "actor": "kim", "attempt": 0, "happened_at": "2026-01-22T09:59:00+09:00"},
         {
             "from_status": "OPEN",
             "to_status": "IN_PROGRESS",
@@ -166,11 +161,7 @@ RECEIPT: Json = {
         "lost": 0,
         "stopped_early": False,
         "items": [
-            {
-                "request_id": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed",
-                "request_type": "BUDGET_CREDIT",
-                "outcome": "DONE",
-            }
+            {"request_id": "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed", "request_type": "BUDGET_CREDIT", "outcome": "DONE"}
         ],
     },
 }

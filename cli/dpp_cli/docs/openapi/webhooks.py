@@ -22,8 +22,7 @@ _FAMILY = Family(
 _ROOT = "/v1/webhooks"
 _HMAC_SHA256 = r"^sha256=[0-9a-f]{64}$"
 _WHERE = (
-    " No API key is needed. Only a deployment with a `lifecycle_tenant` accepts calls; any other returns"
-    " NOT_FOUND."
+    " No API key is needed. Only a deployment with a `lifecycle_tenant` accepts calls; any other returns NOT_FOUND."
 )
 _SIGNED = "`sha256=` and, in lower-case hex, the HMAC-SHA256 of the body's bytes with the webhook's secret."
 _TAKEN = (
@@ -50,8 +49,7 @@ def schemas() -> Json:
     """Return the schemas of requests and responses."""
     described = "The source's payload, as described in its documentation. Unneeded members are not read."
     return merged(
-        of_answers((DeliveryView, ChallengeView)),
-        {"SourceDelivery": {"description": described, "type": "object"}},
+        of_answers((DeliveryView, ChallengeView)), {"SourceDelivery": {"description": described, "type": "object"}}
     )
 
 
@@ -103,12 +101,7 @@ def _slack() -> Json:
         examples.SLACK_TIMESTAMP,
         r"^[0-9]{1,12}$",
     )
-    challenge = _FAMILY.answer(
-        "Slack's `url_verification` challenge.",
-        (),
-        "ChallengeView",
-        examples.CHALLENGE,
-    )
+    challenge = _FAMILY.answer("Slack's `url_verification` challenge.", (), "ChallengeView", examples.CHALLENGE)
     return _operation(
         "deliverSlackEvent",
         "Deliver a Slack reply",
@@ -117,10 +110,7 @@ def _slack() -> Json:
         path=f"{_ROOT}/slack",
         parameters=(signature, timestamp),
         body=examples.SLACK,
-        answers={
-            "200": challenge,
-            "202": _FAMILY.answer_of_several(_ANSWERED, "DeliveryView", examples.OF_SLACK),
-        },
+        answers={"200": challenge, "202": _FAMILY.answer_of_several(_ANSWERED, "DeliveryView", examples.OF_SLACK)},
         problems=(_KINDS["DELIVERY_STALE"],),
     )
 

@@ -35,12 +35,8 @@ WORKSPACE: Json = {
             False, "ContainerNotFound", "there is no service of this name", "2026-03-01T12:00:02Z"
         ),
         "policy.healthy": _condition(True, "Healthy", "All that must hold does.", "2026-03-01T12:00:02Z"),
-        "storage.archive_ready": _condition(
-            True, "ArchiveUploaded", "The archive can be had.", "2026-03-01T12:00:04Z"
-        ),
-        "storage.volume_ready": _condition(
-            True, "VolumeProvisioned", "Volume is ready", "2026-03-01T12:00:09Z"
-        ),
+        "storage.archive_ready": _condition(True, "ArchiveUploaded", "The archive can be had.", "2026-03-01T12:00:04Z"),
+        "storage.volume_ready": _condition(True, "VolumeProvisioned", "Volume is ready", "2026-03-01T12:00:09Z"),
     },
     "observed_at": "2026-03-01T12:00:10Z",
     "standby_ttl_seconds": 1_800,
@@ -79,17 +75,7 @@ EVENTS: Json = {
             "reason": "Healthy",
             "message": "All that must hold does.",
         },
-        {
-            "happened_at": "2026-03-01T12:00:02Z",
-            "actor": "reconciler",
-            "kind": "STARTED",
-            "to_value": "PROVISIONING",
-        },
-        {
-            "happened_at": "2026-03-01T12:00:00Z",
-            "actor": "owner",
-            "kind": "CREATED",
-            "to_value": "RUNNING",
-        },
+        {"happened_at": "2026-03-01T12:00:02Z", "actor": "reconciler", "kind": "STARTED", "to_value": "PROVISIONING"},
+        {"happened_at": "2026-03-01T12:00:00Z", "actor": "owner", "kind": "CREATED", "to_value": "RUNNING"},
     ]
 }

@@ -16,16 +16,7 @@ from dpp.workspaces.api.contract import (
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import NotDeletable
 from dpp_cli.docs.openapi import workspace_examples as examples
-from dpp_cli.docs.openapi.parts import (
-    COST_HEADERS,
-    OF_ANY_BODY,
-    Family,
-    Json,
-    idempotency_key,
-    in_path,
-    maybe,
-    sent,
-)
+from dpp_cli.docs.openapi.parts import COST_HEADERS, OF_ANY_BODY, Family, Json, idempotency_key, in_path, maybe, sent
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, query_parameters
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -90,11 +81,7 @@ def _create() -> Json:
 
 
 def _list() -> Json:
-    cursor = {
-        "type": "string",
-        "pattern": "^[0-9]{1,18}$",
-        "description": "The `next_cursor` of an earlier response.",
-    }
+    cursor = {"type": "string", "pattern": "^[0-9]{1,18}$", "description": "The `next_cursor` of an earlier response."}
     return _FAMILY.operation(
         "listWorkspaces",
         "List your workspaces",

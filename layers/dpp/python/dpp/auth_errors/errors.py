@@ -31,9 +31,7 @@ class DecisionRefused(AuthErrorsError):
     """The error's status doesn't allow this decision."""
 
     def __init__(self, decision_type: str, status: str) -> None:
-        super().__init__(
-            f"The decision {decision_type} is not allowed in status {status}.", current_status=status
-        )
+        super().__init__(f"The decision {decision_type} is not allowed in status {status}.", current_status=status)
 
 
 class OutboxConflict(AuthErrorsError):

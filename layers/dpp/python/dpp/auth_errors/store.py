@@ -13,14 +13,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
-from dpp.auth_errors.model import (
-    AuthError,
-    AuthErrorReport,
-    AuthErrorTransition,
-    Cluster,
-    DecidedBy,
-    Decision,
-)
+from dpp.auth_errors.model import AuthError, AuthErrorReport, AuthErrorTransition, Cluster, DecidedBy, Decision
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 
@@ -251,22 +244,14 @@ def escalate_cluster(connection: Connection, cluster_id: UUID, now: datetime | N
     connection.execute(QUERIES["escalate_cluster"], {"cluster_id": cluster_id, "now": now})
 
 
-def minutes_since_deploy(
-    connection: Connection, service: str | None, now: datetime | None = None
-) -> int | None:
+def minutes_since_deploy(connection: Connection, service: str | None, now: datetime | None = None) -> int | None:
     """Whole minutes since the newest deployment of a service or of all services; None if there is none."""
     row = connection.execute(QUERIES["latest_deploy"], {"service": service, "now": now}).fetchone()
     return None if row is None else int(row[0])
 
 
 def insert_deploy(
-    connection: Connection,
-    deploy_id: UUID,
-    *,
-    service: str | None,
-    label: str,
-    actor: str,
-    now: datetime | None = None,
+    connection: Connection, deploy_id: UUID, *, service: str | None, label: str, actor: str, now: datetime | None = None
 ) -> datetime:
     """Store a deployment, and return its time."""
     params = {"deploy_id": deploy_id, "service": service, "label": label, "actor": actor, "now": now}
@@ -298,9 +283,7 @@ def policy_set(connection: Connection, version: int | None = None) -> PolicySet 
     return PolicySet(**found[0]) if found else None
 
 
-def insert_policies(
-    connection: Connection, policies: Sequence[Mapping[str, Any]], actor: str, reason: str
-) -> int:
+def insert_policies(connection: Connection, policies: Sequence[Mapping[str, Any]], actor: str, reason: str) -> int:
     """Store a new version of the policies, and return its number."""
     params = {"policies": Jsonb(list(policies)), "actor": actor, "reason": reason, "now": None}
     (row,) = connection.execute(QUERIES["insert_policies"], params).fetchall()

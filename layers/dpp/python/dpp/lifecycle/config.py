@@ -43,9 +43,7 @@ class WakeSettings(Settings):
     @property
     def functions(self) -> Mapping[str, str]:
         """The name of each role that can be woken, and its function."""
-        named = {
-            role: getattr(self, f"{role.lower()}_function", None) for role in ("KING", "GENERAL", "ENVOY")
-        }
+        named = {role: getattr(self, f"{role.lower()}_function", None) for role in ("KING", "GENERAL", "ENVOY")}
         return {role: function for role, function in named.items() if function is not None}
 
 
@@ -118,19 +116,13 @@ class WebhookSecretSettings(LifecycleSecretSettings):
     """
 
     github_webhook_secret: str | None = _optional(
-        "DPP_GITHUB_WEBHOOK_SECRET",
-        "The secret of GitHub's deliveries; without it GitHub can't deliver.",
-        repr=False,
+        "DPP_GITHUB_WEBHOOK_SECRET", "The secret of GitHub's deliveries; without it GitHub can't deliver.", repr=False
     )
     jira_webhook_secret: str | None = _optional(
-        "DPP_JIRA_WEBHOOK_SECRET",
-        "The secret of Jira's deliveries; without it Jira can't deliver.",
-        repr=False,
+        "DPP_JIRA_WEBHOOK_SECRET", "The secret of Jira's deliveries; without it Jira can't deliver.", repr=False
     )
     slack_signing_secret: str | None = _optional(
-        "DPP_SLACK_SIGNING_SECRET",
-        "The secret of Slack's deliveries; without it Slack can't deliver.",
-        repr=False,
+        "DPP_SLACK_SIGNING_SECRET", "The secret of Slack's deliveries; without it Slack can't deliver.", repr=False
     )
 
 
@@ -224,9 +216,7 @@ class TaskLimitSettings(Settings):
 class TaskSettings(TaskLimitSettings):
     """The limits, and the tenant that pays."""
 
-    tenant_id: str = Field(
-        alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT, description="The tenant that pays for tasks."
-    )
+    tenant_id: str = Field(alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT, description="The tenant that pays for tasks.")
 
 
 class CleanerSettings(Settings):

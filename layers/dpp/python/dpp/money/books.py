@@ -34,10 +34,7 @@ class Books:
 
 
 def read_books(
-    connection: Connection,
-    tenant_id: str,
-    reserved: Sequence[str],
-    credits_since_seconds: float | None = None,
+    connection: Connection, tenant_id: str, reserved: Sequence[str], credits_since_seconds: float | None = None
 ) -> Books:
     """The books of a tenant; `reserved` are the run ids in Redis's index of reservations.
 

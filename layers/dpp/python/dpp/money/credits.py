@@ -19,28 +19,16 @@ class CreditConflict(Exception):
     """This credit id was used before, for another tenant or amount."""
 
 
-def create_tenant(
-    connection: Connection, tenant_id: str, display_name: str, rate_limit_per_minute: int = 60
-) -> None:
+def create_tenant(connection: Connection, tenant_id: str, display_name: str, rate_limit_per_minute: int = 60) -> None:
     """Create a tenant, or do nothing if it exists. `tenant_id`: 1–64 of `[A-Za-z0-9_-]`."""
     connection.execute(
         QUERIES["create_tenant"],
-        {
-            "tenant_id": tenant_id,
-            "display_name": display_name,
-            "rate_limit_per_minute": rate_limit_per_minute,
-        },
+        {"tenant_id": tenant_id, "display_name": display_name, "rate_limit_per_minute": rate_limit_per_minute},
     )
 
 
 def credit(
-    connection: Connection,
-    ledger: Ledger,
-    *,
-    credit_id: UUID,
-    tenant_id: str,
-    amount_usd_micros: int,
-    reason: str,
+    connection: Connection, ledger: Ledger, *, credit_id: UUID, tenant_id: str, amount_usd_micros: int, reason: str
 ) -> int:
     """Credit a tenant with `amount_usd_micros`, once per `credit_id`, and return the new balance.
 
@@ -61,9 +49,7 @@ def credit(
         return rebuild(connection, ledger, tenant_id, RebuildReason.CREDIT).balance_usd_micros
 
 
-def _journal(
-    connection: Connection, credit_id: UUID, tenant_id: str, amount_usd_micros: int, reason: str
-) -> None:
+def _journal(connection: Connection, credit_id: UUID, tenant_id: str, amount_usd_micros: int, reason: str) -> None:
     """Insert the credit's row, unless it exists."""
     params = {
         "credit_id": credit_id,

@@ -157,9 +157,7 @@ def _audit(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime
     return Audit(Verdict.REPAIRED, drift)
 
 
-def contradictions(
-    connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None = None
-) -> list[str]:
+def contradictions(connection: Connection, ledger: Ledger, tenant_id: str, now: datetime | None = None) -> list[str]:
     """The runs whose receipt names another charge than their row, of those that ended while receipts last (7 days)."""
     params: dict[str, object] = {
         "tenant_id": tenant_id,

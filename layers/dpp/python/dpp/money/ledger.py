@@ -140,9 +140,7 @@ class Ledger:
         """Close a run's reservation and refund all of it. Raises NoReservation, LedgerLost."""
         return self._close(_REFUND_FULL, tenant_id, run_id)
 
-    def reopen(
-        self, tenant_id: str, run_id: str, reserved_usd_micros: int, charge: int, kind: CloseKind
-    ) -> None:
+    def reopen(self, tenant_id: str, run_id: str, reserved_usd_micros: int, charge: int, kind: CloseKind) -> None:
         """Reopen a reservation whose receipt differs from `charge` (micros) and `kind`, so that it can be closed so.
 
         Only for an operator's decision about a DISPUTED run (D3), which nothing else touches. Raises NoReservation,

@@ -84,13 +84,7 @@ class Child:
 
     @classmethod
     def start(
-        cls,
-        environ: Mapping[str, str],
-        *,
-        executor_module: str,
-        memory_bytes: int,
-        file_bytes: int,
-        open_files: int,
+        cls, environ: Mapping[str, str], *, executor_module: str, memory_bytes: int, file_bytes: int, open_files: int
     ) -> Self:
         """Start the interpreter; returns at once, long before the child is ready."""
         mark = uuid.uuid4().hex
@@ -116,14 +110,7 @@ class Child:
             raise
         finally:
             _close(*theirs)
-        return cls(
-            process,
-            request_fd=request_fd,
-            answer_fd=answer_fd,
-            status_fd=status_fd,
-            scratch=scratch,
-            mark=mark,
-        )
+        return cls(process, request_fd=request_fd, answer_fd=answer_fd, status_fd=status_fd, scratch=scratch, mark=mark)
 
     def await_ready(self, wait: Wait) -> None:
         """Wait until the child has finished its imports."""

@@ -13,14 +13,7 @@ from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
 from dpp.packs.evaluation import pack as evaluation_pack
 from dpp.packs.ocr.settings import OcrSettings
-from dpp.packs.registry import (
-    INPUT_MODELS,
-    ComplianceInputs,
-    DecisionInputs,
-    EvalInputs,
-    OcrInputs,
-    UrlInputs,
-)
+from dpp.packs.registry import INPUT_MODELS, ComplianceInputs, DecisionInputs, EvalInputs, OcrInputs, UrlInputs
 from dpp.packs.url import pack as url_pack
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 

@@ -40,9 +40,7 @@ class OutsidePacks:
         reach any more, ends the job at its timebox, and its result is dropped.
         """
         answers: queue.SimpleQueue[PackResult] = queue.SimpleQueue()
-        threading.Thread(
-            target=lambda: answers.put(self._invoke(request)), name="pack-outside", daemon=True
-        ).start()
+        threading.Thread(target=lambda: answers.put(self._invoke(request)), name="pack-outside", daemon=True).start()
         while not cancelled.is_set():
             with suppress(queue.Empty):
                 return answers.get(timeout=_TICK_SECONDS)
@@ -62,9 +60,7 @@ class OutsidePacks:
             return PackFailure(reason_code=PackReason.PACK_TIMEBOX_EXCEEDED, detail=detail)
         except (BotoCoreError, ClientError) as error:
             return _crashed(f"did not start: {type(error).__name__}")
-        if reply.get(
-            "FunctionError"
-        ):  # its runtime ended it; the payload holds a traceback, which is not ours
+        if reply.get("FunctionError"):  # its runtime ended it; the payload holds a traceback, which is not ours
             return _crashed(f"the function failed: {reply['FunctionError']}")
         try:
             return PACK_RESULT.validate_json(payload)

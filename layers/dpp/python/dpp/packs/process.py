@@ -15,14 +15,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
-from dpp.packs.child import (
-    Child,
-    ChildCancelledError,
-    ChildGarbledError,
-    ChildGoneError,
-    ChildOverdueError,
-    Wait,
-)
+from dpp.packs.child import Child, ChildCancelledError, ChildGarbledError, ChildGoneError, ChildOverdueError, Wait
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.environment import job_environment
 from dpp.packs.runner import Job

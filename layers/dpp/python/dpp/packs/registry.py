@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, model_validator
 
 from dpp.packs.contract import PackType
 
@@ -24,12 +16,7 @@ class _Inputs(BaseModel):
     # Strict, so that "10" is not taken for 10: the payload hash (RUN-5) is over what the client wrote.
     # Built when first used: a cold start would else build the models of every pack for a request that has one.
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        hide_input_in_errors=True,
-        allow_inf_nan=False,
-        defer_build=True,
+        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
     )
 
 
@@ -39,9 +26,7 @@ class DecisionInputs(_Inputs):
     question: str = Field(
         min_length=1, max_length=4_000, pattern=r"\S", description="What to decide or answer.", repr=False
     )
-    context: str | None = Field(
-        default=None, max_length=200_000, description="The text to answer from.", repr=False
-    )
+    context: str | None = Field(default=None, max_length=200_000, description="The text to answer from.", repr=False)
     mode: Literal["brief", "full"] = Field(
         default="brief", description="`brief`: one short answer; `full`: the answer with its evidence."
     )
@@ -110,9 +95,7 @@ class EvalReference(_Inputs):
 
     id: ItemId
     value: EvalValue = Field(repr=False, description="Any JSON; strings have at most 20,000 characters.")
-    alternatives: list[EvalValue] = Field(
-        default=[], max_length=7, repr=False, description="Other right answers."
-    )
+    alternatives: list[EvalValue] = Field(default=[], max_length=7, repr=False, description="Other right answers.")
 
 
 MetricType = Literal["exact_match", "token_f1", "rouge_l", "numeric", "json_match"]
@@ -138,9 +121,7 @@ class EvalMetric(_Inputs):
         description="What the result calls it; its type by default.",
     )
     threshold: float | None = Field(default=None, ge=0, le=1, description="The least mean that passes.")
-    normalize: bool = Field(
-        default=True, description="Of exact_match: compare without case, punctuation and articles."
-    )
+    normalize: bool = Field(default=True, description="Of exact_match: compare without case, punctuation and articles.")
     hangul_unit: Literal["syllable", "word"] = Field(
         default="syllable",
         description="Of token_f1 and rouge_l: whether a token of Korean is a syllable or what blanks separate.",
@@ -220,10 +201,7 @@ class CompliancePattern(_Inputs):
 
     id: PlainId
     pattern: str = Field(
-        min_length=1,
-        max_length=500,
-        repr=False,
-        description="RE2 syntax; no look-around, no back-references.",
+        min_length=1, max_length=500, repr=False, description="RE2 syntax; no look-around, no back-references."
     )
     case_sensitive: bool = True
     severity: Severity = "medium"
@@ -233,9 +211,7 @@ class ComplianceInputs(_Inputs):
     """Inputs of a compliance run: documents, the rules they are checked against, and what fails (RUN-28)."""
 
     documents: list[ComplianceDocument] = Field(min_length=1, max_length=50, repr=False)
-    rule_sets: list[RuleSet] = Field(
-        default=["personal_data_kr", "personal_data_international"], max_length=2
-    )
+    rule_sets: list[RuleSet] = Field(default=["personal_data_kr", "personal_data_international"], max_length=2)
     required_clauses: list[Clause] = Field(default=[], max_length=50)
     forbidden_clauses: list[Clause] = Field(default=[], max_length=50)
     patterns: list[CompliancePattern] = Field(default=[], max_length=20)

@@ -77,9 +77,7 @@ class Settings(BaseModel):
         """The environment variables that this model reads, sorted."""
         fields = cls.model_fields.values()
         return tuple(
-            sorted(
-                field.alias for field in fields if field.alias and (field.is_required() or not required_only)
-            )
+            sorted(field.alias for field in fields if field.alias and (field.is_required() or not required_only))
         )
 
 
@@ -128,9 +126,7 @@ class PostgresSettings(Settings):
         alias="DATABASE_HOST",
         description="Postgres by its host, with TLS; user and password are in the secret.",
     )
-    database_port: int = Field(
-        default=5432, alias="DATABASE_PORT", ge=1, le=65535, description="The port of Postgres."
-    )
+    database_port: int = Field(default=5432, alias="DATABASE_PORT", ge=1, le=65535, description="The port of Postgres.")
     database_name: str = Field(
         default="dpp", alias="DATABASE_NAME", min_length=1, description="The database in Postgres."
     )
@@ -178,13 +174,9 @@ class RedisSettings(Settings):
         description="Redis by its URL, token included; wins over the host.",
     )
     redis_host: str | None = Field(
-        default=None,
-        alias="REDIS_HOST",
-        description="Redis by its host, with TLS; the token is in the secret.",
+        default=None, alias="REDIS_HOST", description="Redis by its host, with TLS; the token is in the secret."
     )
-    redis_port: int = Field(
-        default=6379, alias="REDIS_PORT", ge=1, le=65535, description="The port of Redis."
-    )
+    redis_port: int = Field(default=6379, alias="REDIS_PORT", ge=1, le=65535, description="The port of Redis.")
     redis_secret_arn: str | None = Field(
         default=None,
         alias="REDIS_SECRET_ARN",
@@ -253,9 +245,7 @@ class DecisionEngineSettings(Settings):
     """The engine of decision packs; without one, the offline extractive engine answers (RUN-25)."""
 
     bedrock_model_id: str | None = Field(
-        default=None,
-        alias="DPP_DECISION_BEDROCK_MODEL_ID",
-        description="The Bedrock model that answers decision runs.",
+        default=None, alias="DPP_DECISION_BEDROCK_MODEL_ID", description="The Bedrock model that answers decision runs."
     )
     openai_base_url: str | None = Field(
         default=None,

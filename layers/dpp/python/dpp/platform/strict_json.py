@@ -45,11 +45,7 @@ def _parsed(text: str | bytes, fraction: Callable[[str], object]) -> Any:
             raise JsonRefused("the body is not UTF-8") from None
     try:
         value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=fraction,
-            parse_constant=_constant,
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=fraction, parse_constant=_constant
         )
     except json.JSONDecodeError as error:
         raise JsonRefused(f"not JSON: line {error.lineno}, column {error.colno}") from None

@@ -71,9 +71,7 @@ def give_up(
             remaining += run.reservation_max_cost_usd_micros
         admission.forget(effects.ledger, request, run.run_id, run.payload_hash)
     except DependencyUnavailable as error:
-        _LOG.error(
-            "refund left to reconcile", extra={"run_id": run.id, "error": {"dependency": error.dependency}}
-        )
+        _LOG.error("refund left to reconcile", extra={"run_id": run.id, "error": {"dependency": error.dependency}})
     costs = Costs(budget_remaining_usd_micros=remaining)
     raise EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs, ending=ending) from cause
 

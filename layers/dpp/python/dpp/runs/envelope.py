@@ -66,9 +66,7 @@ def build(run: Run, result: PackResult, charge_usd_micros: int) -> Envelope:
     try:
         body = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except ValueError:
-        raise EnvelopeRefused(
-            PackReason.PACK_FAILED, "The result contains a number that JSON can't hold."
-        ) from None
+        raise EnvelopeRefused(PackReason.PACK_FAILED, "The result contains a number that JSON can't hold.") from None
     if len(body) > MAX_ENVELOPE_BYTES:
         raise EnvelopeRefused(PackReason.PACK_OUTPUT_TOO_LARGE, "The envelope exceeds 1 MiB.")
     return Envelope(body, hashlib.sha256(body).hexdigest())

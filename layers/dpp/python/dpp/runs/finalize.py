@@ -65,25 +65,16 @@ def finish(
 
     claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)
     if claimed is None:
-        _LOG.info(
-            "claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version}
-        )
+        _LOG.info("claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version})
         return None
     return roll_forward(effects, claimed, envelope=envelope, now=now)
 
 
-def take_over(
-    effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None
-) -> Run | None:
+def take_over(effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None) -> Run | None:
     """Take over a claim that was never committed, and repeat its steps (RUN-22); None if it has changed meanwhile."""
     with effects.database.connection() as connection:
         claimed = store.reclaim(
-            connection,
-            stuck,
-            intent,
-            finalize_token=str(new_id()),
-            stuck_after_seconds=STUCK_AFTER_SECONDS,
-            now=now,
+            connection, stuck, intent, finalize_token=str(new_id()), stuck_after_seconds=STUCK_AFTER_SECONDS, now=now
         )
     return None if claimed is None else roll_forward(effects, claimed, now=now)
 
@@ -95,9 +86,7 @@ def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime
     same command continues from there. After the claim, reconcile finishes. Raises NoReservation.
     """
     kind = CloseKind(intent.money_state.value)
-    effects.ledger.reopen(
-        run.tenant_id, run.id, run.reservation_max_cost_usd_micros, intent.charge_usd_micros, kind
-    )
+    effects.ledger.reopen(run.tenant_id, run.id, run.reservation_max_cost_usd_micros, intent.charge_usd_micros, kind)
     with effects.database.connection() as connection:
         claimed = store.resolve(connection, run, intent, finalize_token=str(new_id()), now=now)
     return None if claimed is None else roll_forward(effects, claimed, now=now)

@@ -58,11 +58,7 @@ class Heartbeat:
     """Extends a lease while its block runs; sets `lost` once the row's lease has expired or is another worker's."""
 
     def __init__(
-        self,
-        effects: LeaseEffects,
-        run: Run,
-        receipt_handle: str,
-        interval_seconds: float = HEARTBEAT_INTERVAL_SECONDS,
+        self, effects: LeaseEffects, run: Run, receipt_handle: str, interval_seconds: float = HEARTBEAT_INTERVAL_SECONDS
     ) -> None:
         self.lost = threading.Event()
         self._effects = effects
@@ -70,9 +66,7 @@ class Heartbeat:
         self._receipt_handle = receipt_handle
         self._interval_seconds = interval_seconds
         self._stopped = threading.Event()
-        self._thread = threading.Thread(
-            target=self._extend_until_stopped, name=f"heartbeat-{run.id}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._extend_until_stopped, name=f"heartbeat-{run.id}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -111,6 +105,4 @@ class Heartbeat:
             _EXTEND.run(ledger.client, [lease], (run.lease_token or "", store.LEASE_TTL_SECONDS * 1000))
             self._effects.queue.extend_visibility(self._receipt_handle, VISIBILITY_SECONDS)
         except DependencyUnavailable as error:
-            _LOG.warning(
-                "heartbeat partly missed", extra={"run_id": run.id, "error": {"dependency": error.dependency}}
-            )
+            _LOG.warning("heartbeat partly missed", extra={"run_id": run.id, "error": {"dependency": error.dependency}})

@@ -24,6 +24,4 @@ class RunMessage(BaseModel):
     @classmethod
     def of(cls, run: Run, enqueued_at: datetime) -> "RunMessage":
         """The message of a run. `enqueued_at` is only measured; nothing is decided by it (D1)."""
-        return cls(
-            run_id=run.run_id, tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=enqueued_at
-        )
+        return cls(run_id=run.run_id, tenant_id=run.tenant_id, pack_type=run.pack_type, enqueued_at=enqueued_at)

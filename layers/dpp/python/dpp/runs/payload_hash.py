@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dpp.money.micros import format_usd
 
 
-def payload_hash(
-    pack_type: str, inputs: Mapping[str, object], timebox_sec: int, max_cost_usd_micros: int
-) -> str:
+def payload_hash(pack_type: str, inputs: Mapping[str, object], timebox_sec: int, max_cost_usd_micros: int) -> str:
     """SHA-256, in hex, over canonical JSON: sorted names, no blanks, UTF-8.
 
     Amounts are compared by value ("0.25" equals "0.2500"), inputs as the client wrote them. The trace id, client

@@ -61,9 +61,7 @@ def find_for_owner(
     return None if row is None else (Run.from_row(row), bool(row["is_past_retention"]))
 
 
-def find_with_inputs(
-    connection: Connection, tenant_id: str, run_id: UUID
-) -> tuple[Run, dict[str, Any] | None] | None:
+def find_with_inputs(connection: Connection, tenant_id: str, run_id: UUID) -> tuple[Run, dict[str, Any] | None] | None:
     """A tenant's run and its inputs; the inputs are None after their deletion (D8)."""
     row = _row(connection, "run_with_inputs", {"run_id": run_id, "tenant_id": tenant_id})
     return None if row is None else (Run.from_row(row), row["inputs"])
@@ -79,9 +77,7 @@ def disputed(connection: Connection, limit: int) -> list[Run]:
     return _runs(connection, "disputed", {"limit": limit})
 
 
-def start_processing(
-    connection: Connection, run: Run, lease_token: str, now: datetime | None = None
-) -> Run | None:
+def start_processing(connection: Connection, run: Run, lease_token: str, now: datetime | None = None) -> Run | None:
     """Lease a queued run; None if it has changed (RUN-16) or its execution is disabled (TIX-1)."""
     params = _version_params(run, now) | _lease_params(lease_token)
     return _one(connection, "start_processing", params)
@@ -103,13 +99,7 @@ def extend_lease(connection: Connection, run: Run, now: datetime | None = None) 
 
 
 def claim(
-    connection: Connection,
-    run: Run,
-    guard: Guard,
-    intent: Intent,
-    *,
-    finalize_token: str,
-    now: datetime | None = None,
+    connection: Connection, run: Run, guard: Guard, intent: Intent, *, finalize_token: str, now: datetime | None = None
 ) -> Run | None:
     """Claim the end of a run and record the intent; None for every loser (RUN-19).
 
@@ -224,9 +214,7 @@ def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime 
     }
 
 
-def _of_token(
-    connection: Connection, run: Run, finalize_token: str | None, stage: FinalizeStage
-) -> Run | None:
+def _of_token(connection: Connection, run: Run, finalize_token: str | None, stage: FinalizeStage) -> Run | None:
     params = {"run_id": run.run_id, "finalize_token": finalize_token, "stage": stage}
     return _one(connection, "of_finalize_token", params)
 

@@ -18,12 +18,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings, QueueSettings, RedisSettings
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.rate_limit import RateState
-from dpp.platform.errors import (
-    PostgresNotReached,
-    PostgresUnavailable,
-    QueueUnavailable,
-    RedisUnavailable,
-)
+from dpp.platform.errors import PostgresNotReached, PostgresUnavailable, QueueUnavailable, RedisUnavailable
 from dpp.platform.ids import new_id
 from dpp.runs import admission, compensations, submit_store
 from dpp.runs.admission import Admission, Admitted, Locked, Mapped
@@ -121,9 +116,7 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
         return None
     with effects.database.connection() as connection:
         known = submit_store.find_by_key(connection, request.tenant_id, request.idempotency_key)
-        is_empty = (
-            isinstance(admitted.outcome, admission.InsufficientBudget) and admitted.balance_usd_micros == 0
-        )
+        is_empty = isinstance(admitted.outcome, admission.InsufficientBudget) and admitted.balance_usd_micros == 0
         if known is None and is_empty and is_lost(connection, effects.ledger, request.tenant_id):
             raise LedgerLost("the balance is gone")
     return known
@@ -145,9 +138,7 @@ def _accept(request: SubmitRequest, admitted: Admission, effects: SubmitEffects)
     try:
         admission.remember(effects.ledger, request, run)
     except RedisUnavailable:
-        _LOG.warning(
-            "idempotency mapping not written; only the unique index guards the key", extra={"run_id": run.id}
-        )
+        _LOG.warning("idempotency mapping not written; only the unique index guards the key", extra={"run_id": run.id})
     _enqueue(request, admitted, run, effects)
     return _submitted(run, admitted, replayed=False)
 

@@ -65,12 +65,9 @@ class ReaperRunRequest(_Sent):
         ]
         | None
     ) = None
-    dry_run: Annotated[bool, Field(strict=True, description="Return a report; change and store nothing.")] = (
-        False
-    )
+    dry_run: Annotated[bool, Field(strict=True, description="Return a report; change and store nothing.")] = False
     confirm_stale_count: Annotated[
-        int,
-        Field(strict=True, ge=0, description="The breaker doesn't trip for up to this many stale tickets."),
+        int, Field(strict=True, ge=0, description="The breaker doesn't trip for up to this many stale tickets.")
     ] = 0
 
 

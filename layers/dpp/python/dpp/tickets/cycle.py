@@ -161,11 +161,7 @@ def _failure(step: str, error: Exception) -> str:
     """Log the failure with its place in the code, and return a short description for the receipt."""
     found = where(error)
     _LOG.error("a step of the ops cycle failed", extra={"step": step, "error": found})
-    return (
-        f"{error.dependency} is unavailable"
-        if isinstance(error, DependencyUnavailable)
-        else str(found["class"])
-    )
+    return f"{error.dependency} is unavailable" if isinstance(error, DependencyUnavailable) else str(found["class"])
 
 
 def _record(cycle: Cycle, effects: CycleEffects, now: datetime | None, **changes: object) -> None:
@@ -176,11 +172,6 @@ def _record(cycle: Cycle, effects: CycleEffects, now: datetime | None, **changes
         if receipt.outcome is not CycleOutcome.RUNNING:
             ended_at = max(store.clock(connection, now).astimezone(zone), receipt.started_at)
             receipt = receipt.model_copy(update={"finished_at": ended_at})
-        params = {
-            "run_id": receipt.run_id,
-            "receipt": _as_json(receipt),
-            "outcome": receipt.outcome,
-            "now": now,
-        }
+        params = {"run_id": receipt.run_id, "receipt": _as_json(receipt), "outcome": receipt.outcome, "now": now}
         connection.execute(QUERIES["write_receipt"], params)
     cycle.receipt = receipt

@@ -97,12 +97,7 @@ def _take(effects: ProcessEffects, processor_id: str, now: datetime | None) -> T
     with effects.database.connection() as connection, connection.transaction():
         stop.require_clear(connection)
         return store.take_again(
-            connection,
-            processor_id,
-            effects.rules,
-            silent_seconds=SILENT_SECONDS,
-            max_attempts=MAX_ATTEMPTS,
-            now=now,
+            connection, processor_id, effects.rules, silent_seconds=SILENT_SECONDS, max_attempts=MAX_ATTEMPTS, now=now
         ) or store.take_open(connection, processor_id, now)
 
 
@@ -119,8 +114,7 @@ def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) ->
         raise
     except DependencyUnavailable as error:
         _LOG.error(
-            "ticket not processed; a later cycle retries it",
-            extra=fields | {"error": {"dependency": error.dependency}},
+            "ticket not processed; a later cycle retries it", extra=fields | {"error": {"dependency": error.dependency}}
         )
         return TicketOutcome.LEFT
     with effects.database.connection() as connection:

@@ -36,9 +36,7 @@ def read(connection: Connection, request_id: UUID | None) -> WholeTicket:
         if ticket is None:
             raise TicketNotFound
         return WholeTicket(
-            ticket,
-            store.result_of(connection, ticket.request_id),
-            store.transitions_of(connection, ticket.request_id),
+            ticket, store.result_of(connection, ticket.request_id), store.transitions_of(connection, ticket.request_id)
         )
 
 
@@ -51,11 +49,7 @@ def page(
     request_type: RequestType | None,
 ) -> TicketPage:
     found = store.page(
-        connection,
-        below=NEWEST if below is None else below,
-        limit=limit + 1,
-        status=status,
-        request_type=request_type,
+        connection, below=NEWEST if below is None else below, limit=limit + 1, status=status, request_type=request_type
     )
     tickets = found[:limit]
     return TicketPage(tickets, tickets[-1].sequence if len(found) > limit else None)

@@ -99,10 +99,7 @@ def _published(reaped: Reaped, effects: ReapEffects, now: datetime | None) -> Re
     try:
         reports.publish(effects.database, effects.storage, now)
     except DependencyUnavailable as error:
-        _LOG.error(
-            "report not published; the next run publishes it",
-            extra={"error": {"dependency": error.dependency}},
-        )
+        _LOG.error("report not published; the next run publishes it", extra={"error": {"dependency": error.dependency}})
         return reaped
     return Reaped(reaped.report, reaped.backlog, reaped.breaker_tripped, reaped.snapshot_key, published=True)
 
@@ -140,8 +137,7 @@ def _log_run(stored: StoredReport, request: ReapRequest, *, tripped: bool) -> No
     }
     if tripped:
         _LOG.error(
-            "breaker tripped: no stale ticket was ended; end them with `dpp tickets reap --confirm N`",
-            extra=fields,
+            "breaker tripped: no stale ticket was ended; end them with `dpp tickets reap --confirm N`", extra=fields
         )
     else:
         _LOG.info("reaper ran", extra=fields)

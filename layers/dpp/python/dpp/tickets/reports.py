@@ -34,9 +34,7 @@ class StoredReport:
     report: ReaperReport
 
 
-def insert(
-    connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool
-) -> StoredReport:
+def insert(connection: Connection, report: ReaperReport, *, actor: str, breaker_tripped: bool) -> StoredReport:
     """Insert a report, with the key of its snapshot as its evidence."""
     for nth in count(1):
         key = snapshot_key(report.asof, nth)

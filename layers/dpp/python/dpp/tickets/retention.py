@@ -23,12 +23,7 @@ TICKETS = TableClass(
     owned_rows=("ticket_results", "ticket_transitions"),
 )
 OPS_RECEIPTS = TableClass(
-    "ops_receipts",
-    "ops_receipts_days",
-    table="ops_run_receipts",
-    time="finished_at",
-    key="run_id",
-    key_type="uuid",
+    "ops_receipts", "ops_receipts_days", table="ops_run_receipts", time="finished_at", key="run_id", key_type="uuid"
 )
 REAPER_REPORTS = TableClass(
     "reaper_reports",

@@ -56,9 +56,7 @@ class ReaperRules:
     def with_overrides(self, threshold_seconds: int | None = None, max_clean: int | None = None) -> Self:
         """These rules with the values that are given."""
         return replace(
-            self,
-            threshold_seconds=threshold_seconds or self.threshold_seconds,
-            max_clean=max_clean or self.max_clean,
+            self, threshold_seconds=threshold_seconds or self.threshold_seconds, max_clean=max_clean or self.max_clean
         )
 
 

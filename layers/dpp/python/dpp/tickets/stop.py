@@ -43,9 +43,7 @@ def decide(
 
 def changes(connection: Connection, limit: int) -> list[EmergencyStop]:
     """The last `limit` changes, the newest first."""
-    return [
-        EmergencyStop(*row) for row in connection.execute(QUERIES["emergency_stop_changes"], {"limit": limit})
-    ]
+    return [EmergencyStop(*row) for row in connection.execute(QUERIES["emergency_stop_changes"], {"limit": limit})]
 
 
 def _one(connection: Connection, query: str, params: dict[str, object]) -> EmergencyStop:

@@ -14,15 +14,7 @@ from psycopg.types.json import Jsonb
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 from dpp.tickets.machine import TicketStatus
-from dpp.tickets.model import (
-    REAPER,
-    Backlog,
-    CleanedTicket,
-    RequestType,
-    Ticket,
-    TicketResult,
-    TicketTransition,
-)
+from dpp.tickets.model import REAPER, Backlog, CleanedTicket, RequestType, Ticket, TicketResult, TicketTransition
 from dpp.tickets.staleness import ReaperRules, result_message
 
 QUERIES = Queries("dpp.tickets", "queries.sql")
@@ -89,9 +81,7 @@ def page(
     return [_ticket(row) for row in _rows(connection, "page_tickets", params)]
 
 
-def page_stale(
-    connection: Connection, rules: ReaperRules, limit: int, now: datetime | None = None
-) -> list[Ticket]:
+def page_stale(connection: Connection, rules: ReaperRules, limit: int, now: datetime | None = None) -> list[Ticket]:
     """Up to `limit` stale tickets, the oldest first."""
     return [_ticket(row) for row in _rows(connection, "page_stale", _stale(rules, now) | {"limit": limit})]
 

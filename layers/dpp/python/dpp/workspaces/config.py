@@ -36,9 +36,7 @@ class WorkQueueSettings(Settings):
 class OptionalWorkQueueSettings(Settings):
     """The work queue, for operators whose deployment may have no workspaces."""
 
-    optional_work_queue_url: str | None = Field(
-        default=None, alias=_WORK_QUEUE, pattern=_URL, description=_WORK_TEXT
-    )
+    optional_work_queue_url: str | None = Field(default=None, alias=_WORK_QUEUE, pattern=_URL, description=_WORK_TEXT)
 
 
 class ArchiveSettings(Settings):

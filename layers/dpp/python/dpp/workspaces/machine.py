@@ -29,9 +29,7 @@ class Action(StrEnum):
     FORGET_ARCHIVE = "FORGET_ARCHIVE"
 
 
-LONG_ACTIONS = frozenset(
-    {Action.WRITE_EMPTY_ARCHIVE, Action.RESTORE_HOME, Action.ARCHIVE_HOME, Action.DELETE_VOLUME}
-)
+LONG_ACTIONS = frozenset({Action.WRITE_EMPTY_ARCHIVE, Action.RESTORE_HOME, Action.ARCHIVE_HOME, Action.DELETE_VOLUME})
 """Actions whose duration grows with the home. The function `workspaces_storage` does them."""
 
 
@@ -225,10 +223,7 @@ DELETABLE = (Phase.PENDING, Phase.ARCHIVED, Phase.ERROR)
 MACHINE: StateMachine[Phase] = StateMachine(
     (
         Transition(None, Phase.PENDING, "create", "the API"),
-        *(
-            Transition(rule.source or rule.target, rule.target, rule.operation, "the reconciler")
-            for rule in OPERATIONS
-        ),
+        *(Transition(rule.source or rule.target, rule.target, rule.operation, "the reconciler") for rule in OPERATIONS),
         *(Transition(phase, Phase.DELETED, "delete", "the API") for phase in DELETABLE),
     ),
     terminal=frozenset({Phase.DELETED}),

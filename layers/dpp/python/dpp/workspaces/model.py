@@ -163,9 +163,7 @@ class Workspace:
     @property
     def container_ready(self) -> bool:
         """True if its container runs, on any infrastructure."""
-        return any(
-            condition.status for name, condition in self.conditions.items() if is_container_condition(name)
-        )
+        return any(condition.status for name, condition in self.conditions.items() if is_container_condition(name))
 
     @property
     def container_gone(self) -> bool:

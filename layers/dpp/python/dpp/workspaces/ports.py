@@ -120,9 +120,7 @@ class Volumes(Protocol):
 class Archives(Protocol):
     """The archives in S3: objects that are complete or absent, each with its proof beside it (WS-10)."""
 
-    def write(
-        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
-    ) -> Archive:
+    def write(self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None) -> Archive:
         """Store the chunks, in constant memory. The archive is not proved yet.
 
         Raises OperationFailed `ArchiveExists` if, at the end, the key holds an object whose ETag is not `replaces`, so

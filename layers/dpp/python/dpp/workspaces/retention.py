@@ -45,12 +45,7 @@ class WeeklyPartitions(TableClass):
             raise RetentionBusy(f"no lock for the next partitions of {self.name}") from error
 
     def delete(
-        self,
-        connection: Connection,
-        before: datetime,
-        cursor: Cursor | None,
-        limit: int,
-        now: datetime | None,
+        self, connection: Connection, before: datetime, cursor: Cursor | None, limit: int, now: datetime | None
     ) -> Batch:
         """Drop the oldest week that is due, or delete a batch of the default partition. Raises RetentionBusy.
 

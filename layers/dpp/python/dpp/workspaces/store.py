@@ -59,12 +59,7 @@ def find_many(connection: Connection, workspace_ids: Sequence[UUID]) -> list[Wor
 
 
 def page(
-    connection: Connection,
-    tenant_id: str,
-    *,
-    phase: Phase | None = None,
-    below: int | None = None,
-    limit: int,
+    connection: Connection, tenant_id: str, *, phase: Phase | None = None, below: int | None = None, limit: int
 ) -> list[Workspace]:
     """A page of a tenant's workspaces that are not deleted, newest first."""
     params = {
@@ -192,11 +187,7 @@ def fleet_page(connection: Connection, above: int, limit: int) -> list[Workspace
 
 
 def begin(
-    connection: Connection,
-    decided_on: Workspace,
-    operation: Operation,
-    op_id: UUID,
-    now: datetime | None = None,
+    connection: Connection, decided_on: Workspace, operation: Operation, op_id: UUID, now: datetime | None = None
 ) -> Workspace | None:
     """Begin an operation; None if the row no longer matches what the decision was based on."""
     params = {
@@ -212,11 +203,7 @@ def begin(
 
 
 def complete(
-    connection: Connection,
-    decided_on: Workspace,
-    home: HomeContext,
-    start_count: int,
-    now: datetime | None = None,
+    connection: Connection, decided_on: Workspace, home: HomeContext, start_count: int, now: datetime | None = None
 ) -> Workspace | None:
     """End an operation that was observed to be complete; None as for `begin`."""
     params = _decided_on(decided_on, now) | {"home_ctx": Jsonb(home_json(home)), "start_count": start_count}
@@ -254,9 +241,7 @@ def note_failure(
     return _one(connection, "note_failure", params)
 
 
-def plan_observation(
-    connection: Connection, workspace_id: UUID, seconds: float, now: datetime | None = None
-) -> bool:
+def plan_observation(connection: Connection, workspace_id: UUID, seconds: float, now: datetime | None = None) -> bool:
     """True if the caller is to send the next observe message; there is at most one delayed message at a time."""
     params = {"workspace_id": workspace_id, "seconds": seconds, "now": now}
     return bool(connection.execute(QUERIES["plan_observation"], params).fetchall())
@@ -294,9 +279,7 @@ def count_by_phase(connection: Connection, at_most: int) -> dict[Phase, int]:
     return {Phase(row[0]): int(row[1]) for row in found}
 
 
-def archive_references(
-    connection: Connection, workspace_ids: Sequence[UUID]
-) -> dict[UUID, ArchiveReferences]:
+def archive_references(connection: Connection, workspace_ids: Sequence[UUID]) -> dict[UUID, ArchiveReferences]:
     """The archives that workspaces refer to (WS-13)."""
     return {
         one.workspace_id: ArchiveReferences(

@@ -12,12 +12,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from dpp.auth_errors.api.sanitize import (
-    MAX_MESSAGE_CHARACTERS,
-    MAX_STACKTRACE_CHARACTERS,
-    clean,
-    without_query,
-)
+from dpp.auth_errors.api.sanitize import MAX_MESSAGE_CHARACTERS, MAX_STACKTRACE_CHARACTERS, clean, without_query
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType, OutboxStatus, ProcessedStatus
 from dpp.auth_errors.model import DecidedBy
 from dpp.auth_errors.outbox.events import EventType
@@ -87,9 +82,7 @@ Words = Annotated[str, StringConstraints(strict=True), AfterValidator(_message)]
 
 
 class _Sent(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True)
 
 
 class _Answered(BaseModel):
@@ -100,8 +93,7 @@ class AuthErrorRequest(_Sent):
     """The body of POST /api/auth-errors."""
 
     request_id: Annotated[
-        RequestId,
-        Field(description="The failed request's id. A reporter's repeated report is recorded once."),
+        RequestId, Field(description="The failed request's id. A reporter's repeated report is recorded once.")
     ]
     occurred_at: Annotated[Instant, Field(description="With a UTC offset.")]
     http_status: Annotated[int, Field(strict=True, ge=100, le=599)]
@@ -119,10 +111,7 @@ class AuthErrorRequest(_Sent):
     http_method: Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Z]{1,16}$")] | None = None
     request_path: (
         Annotated[
-            str,
-            StringConstraints(strict=True),
-            AfterValidator(_path),
-            Field(description="Stored without its query."),
+            str, StringConstraints(strict=True), AfterValidator(_path), Field(description="Stored without its query.")
         ]
         | None
     ) = None
@@ -131,9 +120,7 @@ class AuthErrorRequest(_Sent):
 class DecisionRequest(_Sent):
     """The body of POST /api/auth-errors/{authErrorId}/decisions."""
 
-    decision_id: Annotated[
-        CanonicalUuid, Field(description="Chosen by the client: a repeated request decides once.")
-    ]
+    decision_id: Annotated[CanonicalUuid, Field(description="Chosen by the client: a repeated request decides once.")]
     decision_type: DecisionType
     reason: Reason
 
@@ -149,9 +136,7 @@ class AuthErrorQuery(_Sent):
     """Query parameters of GET /api/auth-errors."""
 
     status: AuthErrorStatus | None = None
-    exception_class: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=_LINE)] | None = (
-        None
-    )
+    exception_class: Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=_LINE)] | None = None
     cluster_id: CanonicalUuid | None = None
     occurred_since: Instant | None = None
     occurred_before: Instant | None = None

@@ -89,10 +89,7 @@ def read_filter(event: "APIGatewayProxyEvent") -> tuple[Filter, PageKey | None, 
 def receipt(error: AuthError) -> AuthErrorReceiptView:
     """The response to a report."""
     return AuthErrorReceiptView(
-        auth_error_id=error.auth_error_id,
-        request_id=error.dedup_key,
-        status=error.status,
-        created_at=error.created_at,
+        auth_error_id=error.auth_error_id, request_id=error.dedup_key, status=error.status, created_at=error.created_at
     )
 
 
@@ -106,9 +103,7 @@ def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
         | {
             "clusters": tuple(cluster_view(one) for one in whole.clusters),
             "decisions": tuple(decision_view(one) for one in whole.decisions),
-            "transitions": tuple(
-                AuthErrorTransitionView.model_validate(asdict(one)) for one in whole.transitions
-            ),
+            "transitions": tuple(AuthErrorTransitionView.model_validate(asdict(one)) for one in whole.transitions),
             "events": tuple(EventView.model_validate(asdict(one)) for one in whole.events),
         }
     )

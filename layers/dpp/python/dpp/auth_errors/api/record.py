@@ -35,9 +35,7 @@ def record(
     digest = payload_hash(report)
     with database.connection() as connection:
         with connection.transaction():
-            created = store.record(
-                connection, uuid4(), report, reported_by=reported_by, payload_hash=digest, now=now
-            )
+            created = store.record(connection, uuid4(), report, reported_by=reported_by, payload_hash=digest, now=now)
             if created is not None:
                 event = events.recorded(created.auth_error_id, created.dedup_key, created.occurred_at)
                 tables.enqueue(connection, event, now)

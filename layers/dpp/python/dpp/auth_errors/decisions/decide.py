@@ -113,9 +113,7 @@ def decide_by_policy(
     version, data = latest
     try:
         found = policies.read_policies(data)
-    except (
-        policies.PoliciesRefused
-    ) as refused:  # stored by another version: the analysis is valid without a decision
+    except policies.PoliciesRefused as refused:  # stored by another version: the analysis is valid without a decision
         _LOG.error("policies can't be read", extra={"version": version, "error": str(refused)})
         return None
     inputs = collect_inputs(connection, error, cluster, policies.windows(found), now)
@@ -213,8 +211,4 @@ def _require_same(known: Decision, requested: OperatorDecision, error: AuthError
 def _decidable_statuses(decision_type: DecisionType) -> Sequence[AuthErrorStatus]:
     """The open statuses that allow this decision."""
     target = DECIDED[decision_type]
-    return [
-        status
-        for status in AuthErrorStatus
-        if status not in TERMINAL and ERROR_MACHINE.allows(status, target)
-    ]
+    return [status for status in AuthErrorStatus if status not in TERMINAL and ERROR_MACHINE.allows(status, target)]

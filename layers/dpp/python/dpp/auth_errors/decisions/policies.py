@@ -23,9 +23,7 @@ _Texts = Annotated[tuple[_Text, ...], Field(min_length=1, max_length=50)]
 
 
 class _Data(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, hide_input_in_errors=True)
 
 
 class ClusterRate(_Data):
@@ -40,9 +38,7 @@ class When(_Data):
 
     exception_class: _Texts | None = None
     http_status: (
-        Annotated[
-            tuple[Annotated[int, Field(strict=True, ge=100, le=599)], ...], Field(min_length=1, max_length=50)
-        ]
+        Annotated[tuple[Annotated[int, Field(strict=True, ge=100, le=599)], ...], Field(min_length=1, max_length=50)]
         | None
     ) = None
     service: _Texts | None = None

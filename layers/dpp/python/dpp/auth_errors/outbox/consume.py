@@ -76,9 +76,7 @@ class ConsumeEffects:
     handlers: Mapping[EventType, Handler]
 
     @classmethod
-    def of(
-        cls, database: Database, dead_letters: Queue, waker: Waker, policy: RetryPolicy
-    ) -> "ConsumeEffects":
+    def of(cls, database: Database, dead_letters: Queue, waker: Waker, policy: RetryPolicy) -> "ConsumeEffects":
         """Effects with the default handlers."""
         return cls(database, dead_letters, waker, policy, HANDLERS)
 
@@ -171,16 +169,9 @@ def _failed(delivery: _Delivery, attempt: int, error: Exception) -> Consumed:
 def _wait(connection: Connection, delivery: _Delivery, retry: Retry, detail: str) -> None:
     named, now = delivery.named, delivery.now
     store.note_failure(
-        connection,
-        named.auth_error_id,
-        actor=CONSUMER,
-        failure=detail,
-        next_retry_at=retry.next_retry_at,
-        now=now,
+        connection, named.auth_error_id, actor=CONSUMER, failure=detail, next_retry_at=retry.next_retry_at, now=now
     )
-    tables.wait(
-        connection, named.outbox_id, delivery.owner, next_retry_at=retry.next_retry_at, error=detail, now=now
-    )
+    tables.wait(connection, named.outbox_id, delivery.owner, next_retry_at=retry.next_retry_at, error=detail, now=now)
 
 
 def _without_lease(connection: Connection, delivery: _Delivery) -> Consumed:
@@ -221,9 +212,7 @@ def _dead_letter_event(delivery: _Delivery, reason: DeadLetterReason, detail: st
     return Consumed(ConsumeOutcome.DEAD_LETTERED, named.event_type, reason)
 
 
-def _reject(
-    message: EventMessage, effects: ConsumeEffects, reason: DeadLetterReason, detail: str
-) -> Consumed:
+def _reject(message: EventMessage, effects: ConsumeEffects, reason: DeadLetterReason, detail: str) -> Consumed:
     """Send a message to the DLQ that no retry can help (AUTH-7). The outbox sends its event again, if it has one."""
     _LOG.error("dead letter", extra={"reason": reason})
     effects.dead_letters.send_with_headers(_dead_letter(message, reason, detail))

@@ -24,10 +24,7 @@ class EventType(StrEnum):
     ANALYSIS_REQUESTED = "auth.error.analysis.requested.v1"
 
 
-_KEYS: Mapping[EventType, str] = {
-    EventType.RECORDED: "recorded",
-    EventType.ANALYSIS_REQUESTED: "analysis_requested",
-}
+_KEYS: Mapping[EventType, str] = {EventType.RECORDED: "recorded", EventType.ANALYSIS_REQUESTED: "analysis_requested"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +49,7 @@ class EventDescriptor:
 
 def recorded(auth_error_id: UUID, request_id: str, occurred_at: datetime) -> EventDescriptor:
     """`auth.error.recorded.v1`: an error was recorded."""
-    payload = {
-        "authErrorId": str(auth_error_id),
-        "requestId": request_id,
-        "occurredAt": occurred_at.isoformat(),
-    }
+    payload = {"authErrorId": str(auth_error_id), "requestId": request_id, "occurredAt": occurred_at.isoformat()}
     return EventDescriptor(EventType.RECORDED, auth_error_id, payload)
 
 

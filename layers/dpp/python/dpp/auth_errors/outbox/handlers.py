@@ -44,15 +44,11 @@ def on_recorded(connection: Connection, error: AuthError, now: datetime | None =
     moved = store.request_analysis(connection, error.auth_error_id, CONSUMER, now)
     if moved is None:
         raise AssertionError(f"the locked error {error.auth_error_id} changed its status")
-    event = events.analysis_requested(
-        error.auth_error_id, error.dedup_key, error.occurred_at, moved.updated_at
-    )
+    event = events.analysis_requested(error.auth_error_id, error.dedup_key, error.occurred_at, moved.updated_at)
     return HandlerResult(enqueued=tables.enqueue(connection, event, now))
 
 
-def on_analysis_requested(
-    connection: Connection, error: AuthError, now: datetime | None = None
-) -> HandlerResult:
+def on_analysis_requested(connection: Connection, error: AuthError, now: datetime | None = None) -> HandlerResult:
     """Add the error to its cluster, and decide by the policies. Raises EventTooEarly."""
     if error.status is AuthErrorStatus.NEW:
         raise EventTooEarly

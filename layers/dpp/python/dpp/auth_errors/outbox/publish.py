@@ -99,10 +99,7 @@ def publish(
     """
     report, owner, until = PublishReport(), uuid4(), elapsed() + TIME_LIMIT_SECONDS
     try:
-        for due in (
-            partial(_taken_over, effects, owner, report, now),
-            partial(_claimed, effects, owner, now),
-        ):
+        for due in (partial(_taken_over, effects, owner, report, now), partial(_claimed, effects, owner, now)):
             while not report.stopped_early and (events_due := due()):
                 _send(effects, owner, events_due, report, now)
                 report.stopped_early = elapsed() > until
@@ -139,11 +136,7 @@ def _taken_over(
 
 
 def _send(
-    effects: PublishEffects,
-    owner: UUID,
-    claimed: Sequence[ClaimedEvent],
-    report: PublishReport,
-    now: datetime | None,
+    effects: PublishEffects, owner: UUID, claimed: Sequence[ClaimedEvent], report: PublishReport, now: datetime | None
 ) -> None:
     for start in range(0, len(claimed), MAX_BATCH):
         batch = claimed[start : start + MAX_BATCH]
@@ -159,11 +152,7 @@ def _send(
 
 
 def _finalize(
-    effects: PublishEffects,
-    owner: UUID,
-    sent: Sequence[ClaimedEvent],
-    report: PublishReport,
-    now: datetime | None,
+    effects: PublishEffects, owner: UUID, sent: Sequence[ClaimedEvent], report: PublishReport, now: datetime | None
 ) -> None:
     if not sent:
         return

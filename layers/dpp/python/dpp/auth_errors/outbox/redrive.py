@@ -36,9 +36,7 @@ def delivery_status(entry: OutboxEntry | None) -> DeliveryStatus:
         return DeliveryStatus.UNKNOWN
     if OutboxStatus.DEAD is entry.status or ProcessedStatus.DEAD is entry.processed_status:
         return DeliveryStatus.DEAD
-    return (
-        DeliveryStatus.HANDLED if entry.processed_status is ProcessedStatus.DONE else DeliveryStatus.UNDER_WAY
-    )
+    return DeliveryStatus.HANDLED if entry.processed_status is ProcessedStatus.DONE else DeliveryStatus.UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,7 @@ class RetryPolicy:
         if not 0 <= self.max_retries <= 1_000:
             raise ValueError(f"max_retries must be from 0 to 1000, not {self.max_retries}")
 
-    def after_failure(
-        self, retry_count: int, now: datetime, kind: FailureKind = FailureKind.MESSAGE
-    ) -> Retry | Dead:
+    def after_failure(self, retry_count: int, now: datetime, kind: FailureKind = FailureKind.MESSAGE) -> Retry | Dead:
         """The next step after a failure at `now` that follows `retry_count` earlier ones."""
         count = retry_count + 1
         if kind is FailureKind.PERMANENT:

@@ -61,22 +61,14 @@ def send_again(
     return _claimed(connection, "send_again", params)
 
 
-def mark_published(
-    connection: Connection, owner: UUID, outbox_ids: Sequence[int], now: datetime | None = None
-) -> int:
+def mark_published(connection: Connection, owner: UUID, outbox_ids: Sequence[int], now: datetime | None = None) -> int:
     """Mark events that this owner still has as PUBLISHED, and return their number."""
     params = {"owner": owner, "outbox_ids": list(outbox_ids), "now": now}
     return connection.execute(QUERIES["mark_published"], params).rowcount
 
 
 def put_back(
-    connection: Connection,
-    owner: UUID,
-    outbox_id: int,
-    *,
-    retry_count: int,
-    next_retry_at: datetime | None,
-    error: str,
+    connection: Connection, owner: UUID, outbox_id: int, *, retry_count: int, next_retry_at: datetime | None, error: str
 ) -> bool:
     """To PENDING until `next_retry_at`, or to DEAD if it is None; False if another owner has the event."""
     params = {
@@ -119,12 +111,7 @@ def take_lease(
     now: datetime | None = None,
 ) -> int | None:
     """Lease the message, and return the number of this attempt; None if it can't be leased."""
-    params = _named(named) | {
-        "owner": owner,
-        "lease_seconds": lease_seconds,
-        "max_retries": max_retries,
-        "now": now,
-    }
+    params = _named(named) | {"owner": owner, "lease_seconds": lease_seconds, "max_retries": max_retries, "now": now}
     row = connection.execute(QUERIES["take_lease"], params).fetchone()
     return None if row is None else int(row[0])
 
@@ -152,13 +139,7 @@ def wait(
     now: datetime | None = None,
 ) -> bool:
     """To RETRY_WAIT until `next_retry_at`; False if another owner has the lease."""
-    params = {
-        "outbox_id": outbox_id,
-        "owner": owner,
-        "next_retry_at": next_retry_at,
-        "error": error,
-        "now": now,
-    }
+    params = {"outbox_id": outbox_id, "owner": owner, "next_retry_at": next_retry_at, "error": error, "now": now}
     return connection.execute(QUERIES["wait"], params).rowcount == 1
 
 
@@ -178,9 +159,7 @@ def mark_dead_lettered(connection: Connection, outbox_id: int, now: datetime | N
 def revive(connection: Connection, outbox_id: int, now: datetime | None = None) -> bool:
     """Revive a dead event with all its retries, in the outbox or at the consumer; False if it isn't dead."""
     params = {"outbox_id": outbox_id, "now": now}
-    changed = [
-        connection.execute(QUERIES[name], params).rowcount for name in ("revive_outbox", "revive_processed")
-    ]
+    changed = [connection.execute(QUERIES[name], params).rowcount for name in ("revive_outbox", "revive_processed")]
     return any(changed)
 
 
@@ -228,11 +207,7 @@ def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int,
 
 
 def _named(named: EventRef) -> dict[str, object]:
-    return {
-        "outbox_id": named.outbox_id,
-        "event_type": named.event_type,
-        "auth_error_id": named.auth_error_id,
-    }
+    return {"outbox_id": named.outbox_id, "event_type": named.event_type, "auth_error_id": named.auth_error_id}
 
 
 def _claimed(connection: Connection, name: str, params: Mapping[str, object]) -> list[ClaimedEvent]:

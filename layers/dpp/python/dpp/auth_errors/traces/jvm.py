@@ -80,9 +80,7 @@ def _drafts(lines: Sequence[str], reach_frames: int) -> list[_Draft]:
 
 
 def _captioned(caption: re.Match[str]) -> _Draft:
-    return _Draft(
-        class_name(caption["error"]), caption["relation"] == "Wrapped by", caption["message"] is not None
-    )
+    return _Draft(class_name(caption["error"]), caption["relation"] == "Wrapped by", caption["message"] is not None)
 
 
 def _take(draft: _Draft, line: str) -> int:

@@ -16,9 +16,7 @@ from dpp.auth_errors.traces.paths import application_path
 REACH_FRAMES = 30
 """The number of frames that count in a truncated trace."""
 
-_FRAME = re.compile(
-    r"\s*at\s+(?:(?P<function>\S.*?) \((?P<place>.*)\)|(?P<bare>\S(?:(?! \().)*))[\s{},\[\]]*"
-)
+_FRAME = re.compile(r"\s*at\s+(?:(?P<function>\S.*?) \((?P<place>.*)\)|(?P<bare>\S(?:(?! \().)*))[\s{},\[\]]*")
 _PLACED = re.compile(r"(?P<path>.*?)(?::wasm-function\[\d+\]:0x[0-9a-f]+|:\d+:\d+)")
 _NO_PLACE = re.compile(r"<anonymous>|native|index \d+|unknown location")
 _EVAL = re.compile(r"eval at [^(]*\((?:eval at [^(]*\()*(?P<path>[^()]*):\d+:\d+\)")
@@ -30,9 +28,7 @@ _HEADER = re.compile(r"\s*(?:Uncaught )?(?=[\w$.]*(?:Error|Exception|Expired|Fai
 _END = re.compile(r"[}\]]$|^Node\.js v")
 _MEMBERS = re.compile(r"\s*\[errors\]: \[\s*")
 
-_PREFIX = re.compile(
-    r"(?:async |bound )*(?P<new>new )?(?:async )?(?:(?:Object|Function|Module|module|exports)\.)*"
-)
+_PREFIX = re.compile(r"(?:async |bound )*(?P<new>new )?(?:async )?(?:(?:Object|Function|Module|module|exports)\.)*")
 _ALIAS = re.compile(r" \[as [^\]]*\]")
 _BUNDLE_HASH = re.compile(
     r"[.-](?:(?=[a-f]*\d)[0-9a-f]{6,}|(?=[\w-]{0,7}\d)(?=[\w-]{0,7}[A-Z])[\w-]{8})(?=(?:\.\w+)+$)"

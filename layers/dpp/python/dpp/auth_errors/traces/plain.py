@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from dpp.auth_errors.traces.model import Frame, FrameKind, Link, Trace
 from dpp.auth_errors.traces.names import class_name
 
-_HEADER = re.compile(
-    r"(?P<error>(?=[A-Za-z_])[\w$.\\]*(?:Error|Exception|Failure|Fault|\.[A-Z][\w$]*))(?::.*)?"
-)
+_HEADER = re.compile(r"(?P<error>(?=[A-Za-z_])[\w$.\\]*(?:Error|Exception|Failure|Fault|\.[A-Z][\w$]*))(?::.*)?")
 _FUNCTION = re.compile(r"\bin [`']([\w#.?!=<>: ]+)'")
 _QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|`[^`]*`")
 _HEXADECIMAL = re.compile(r"\W*(?=[a-fA-F-]*\d)[0-9a-fA-F-]{8,}\W*|.*\b0x[0-9a-fA-F]+.*")

@@ -156,9 +156,7 @@ def _read_error_line(draft: _Draft, line: str) -> None:
         draft.indent, draft.source_next = len(match["indent"]), True
     elif draft.source_next and draft.indent == 0:
         draft.source_next = False  # without indents, the line below a frame is its source
-    elif len(line) - len(line.lstrip()) <= max(0, draft.indent - 1) and (
-        match := _ERROR.fullmatch(line.strip())
-    ):
+    elif len(line) - len(line.lstrip()) <= max(0, draft.indent - 1) and (match := _ERROR.fullmatch(line.strip())):
         draft.error, draft.closed = class_name(match["error"]), True
 
 

@@ -67,6 +67,4 @@ def _places(link: Link) -> Iterator[str]:
 
 def _members(links: Sequence[Link]) -> list[str]:
     """The errors of a group, each once and sorted, because the order of concurrent tasks is random."""
-    return sorted(
-        {"\n".join([f"among them {link.error}".rstrip(), *_places(link)]) for link in links if link.member}
-    )
+    return sorted({"\n".join([f"among them {link.error}".rstrip(), *_places(link)]) for link in links if link.member})

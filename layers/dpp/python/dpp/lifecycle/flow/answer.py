@@ -43,9 +43,7 @@ def answer(connection: Connection, task_id: str, text: str, now: datetime | None
         raise NothingAwaited
 
 
-def _take(
-    connection: Connection, task_id: str, answer_text: str, *, again: bool, now: datetime | None
-) -> bool:
+def _take(connection: Connection, task_id: str, answer_text: str, *, again: bool, now: datetime | None) -> bool:
     """Update the task before the awaiting row, in the order in which the notifier locks them."""
     if store.take_answer(connection, task_id, answer_text, again=again, now=now) is None:
         return False

@@ -77,18 +77,14 @@ class Credentials:
 
         access_points: dict[Target, AccessPoint] = {}
         if github := setting(settings.github_token, "github_token"):
-            access_points[Target.GITHUB] = AccessPoint(
-                settings.github_url, {"authorization": f"Bearer {github}"}
-            )
+            access_points[Target.GITHUB] = AccessPoint(settings.github_url, {"authorization": f"Bearer {github}"})
         user, token = setting(settings.jira_user, "jira_user"), setting(settings.jira_token, "jira_token")
         if settings.jira_url and user and token:
             basic = base64.b64encode(f"{user}:{token}".encode()).decode()
             access_points[Target.JIRA] = AccessPoint(settings.jira_url, {"authorization": f"Basic {basic}"})
         if slack_url := setting(settings.slack_url, "slack_url"):
             slack = setting(settings.slack_token, "slack_token")
-            access_points[Target.SLACK] = AccessPoint(
-                slack_url, {"authorization": f"Bearer {slack}"} if slack else {}
-            )
+            access_points[Target.SLACK] = AccessPoint(slack_url, {"authorization": f"Bearer {slack}"} if slack else {})
         return cls(access_points)
 
 
@@ -104,9 +100,7 @@ class Egress:
         self._credentials = credentials
         self._monotonic = monotonic
         # trust_env: a proxy or a .netrc of the environment could otherwise read or replace the credentials.
-        self._client = httpx.Client(
-            timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport
-        )
+        self._client = httpx.Client(timeout=_TIMEOUT, follow_redirects=False, trust_env=False, transport=transport)
 
     def ask(self, request: OutsideRequest) -> OutsideReply:
         """Send one request. Raises PathRefused, and OutsideUnavailable if no complete reply was received.

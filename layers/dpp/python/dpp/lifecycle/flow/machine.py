@@ -42,9 +42,7 @@ _E = EventStatus
 EVENT_MACHINE = StateMachine(
     (
         Transition(None, _E.PENDING, "insert_event", f"{_SENTINEL}, the webhook", "the event is new"),
-        Transition(
-            _E.PENDING, _E.DISPATCHED, "dispatch_event", _KING, "its task is created in the same transaction"
-        ),
+        Transition(_E.PENDING, _E.DISPATCHED, "dispatch_event", _KING, "its task is created in the same transaction"),
         Transition(_E.DISPATCHED, _E.COMPLETED, "end_events", _KING, "its task succeeded"),
         Transition(_E.DISPATCHED, _E.FAILED, "end_events", _KING, "its task failed after all attempts"),
         Transition(_E.DISPATCHED, _E.FAILED, "fail_orphans", _KING, "its task no longer exists"),
@@ -56,9 +54,7 @@ TASK_MACHINE = StateMachine(
     (
         Transition(None, _T.PENDING, "insert_task", _KING, "its event is dispatched"),
         Transition(_T.PENDING, _T.IN_PROGRESS, "take_on_tasks", _GENERAL, "it is the oldest pending task"),
-        Transition(
-            _T.IN_PROGRESS, _T.IN_PROGRESS, "next_attempt", _GENERAL, "its run failed, and attempts are left"
-        ),
+        Transition(_T.IN_PROGRESS, _T.IN_PROGRESS, "next_attempt", _GENERAL, "its run failed, and attempts are left"),
         Transition(_T.IN_PROGRESS, _T.IN_PROGRESS, "ask_person", _GENERAL, "a person must answer"),
         Transition(_T.IN_PROGRESS, _T.IN_PROGRESS, "take_answer", "a person", "the answer arrived"),
         Transition(_T.IN_PROGRESS, _T.COMPLETED, "complete_task", _GENERAL, "its result is stored"),

@@ -88,9 +88,7 @@ def send_messages(effects: NotifierEffects, now: datetime | None = None) -> Noti
 def _post(effects: NotifierEffects, claimed: Claimed) -> Delivered | Refused:
     """Make one attempt. Without a complete reply it counts as failed, even if Slack accepted the message."""
     try:
-        return slack.read(
-            effects.outside.ask(slack.request_of(claimed.message, claimed.thread, effects.channel))
-        )
+        return slack.read(effects.outside.ask(slack.request_of(claimed.message, claimed.thread, effects.channel)))
     except SourceUnavailable as error:
         return Refused("no reply", error.retry_after_seconds)
     except NotConfigured:

@@ -31,9 +31,7 @@ class OutsideFunction:
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError  # noqa: PLC0415 - see aws
 
         try:
-            reply = self._client.invoke(
-                FunctionName=self._function_name, Payload=request.model_dump_json().encode()
-            )
+            reply = self._client.invoke(FunctionName=self._function_name, Payload=request.model_dump_json().encode())
             payload = reply["Payload"].read()
         except (BotoCoreError, ClientError, HTTPClientError) as error:
             raise OutsideUnavailable(type(error).__name__) from None

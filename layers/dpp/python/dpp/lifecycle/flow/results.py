@@ -60,10 +60,7 @@ def prompt_object(task: Task) -> StateObject:
 
 def identity_objects(task: Task, run_id: UUID) -> list[StateObject]:
     """The ids of the run and of the session."""
-    ids = (
-        (model.run_id_key(task.task_id), str(run_id)),
-        (model.session_id_key(task.task_id), task.session_id),
-    )
+    ids = ((model.run_id_key(task.task_id), str(run_id)), (model.session_id_key(task.task_id), task.session_id))
     return [StateObject(key, ObjectKind.RESULT, text.encode(), _TEXT) for key, text in ids]
 
 

@@ -154,16 +154,10 @@ def _send(effects: RunnerEffects, task: Task, now: datetime | None) -> Step:
         return _fail(effects, task, None, bounded(str(refused), results.MAX_FAILURE), now)
     except TaskRunsUnavailable as error:
         why = bounded(str(error), results.MAX_FAILURE)
-        return _update(
-            effects, lambda on: store.check_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS
-        )
-    if not results.write(
-        effects.database, effects.objects, task, results.identity_objects(task, run_id), now
-    ):
+        return _update(effects, lambda on: store.check_later(on, task, WAIT_SECONDS, why, now=now), Step.WAITS)
+    if not results.write(effects.database, effects.objects, task, results.identity_objects(task, run_id), now):
         return Step.LOST
-    return _update(
-        effects, lambda on: store.record_run(on, task, run_id, FIRST_CHECK_SECONDS, now), Step.SENT
-    )
+    return _update(effects, lambda on: store.record_run(on, task, run_id, FIRST_CHECK_SECONDS, now), Step.SENT)
 
 
 def _check_later(effects: RunnerEffects, task: Task, report: TaskRunReport, now: datetime | None) -> Step:
@@ -197,9 +191,7 @@ def _continue(effects: RunnerEffects, task: Task, report: TaskRunReport | None, 
     ):
         return Step.LOST
     if report is None or not report.needs_person:
-        return _update(
-            effects, lambda on: store.next_attempt(on, task, why, FIRST_CHECK_SECONDS, now), Step.RETRIED
-        )
+        return _update(effects, lambda on: store.next_attempt(on, task, why, FIRST_CHECK_SECONDS, now), Step.RETRIED)
 
     def ask(connection: Connection) -> Task | None:
         with connection.transaction():
@@ -207,17 +199,13 @@ def _continue(effects: RunnerEffects, task: Task, report: TaskRunReport | None, 
             if asked is not None:
                 body = prompts.question_to_person(task, why)
                 key = store.ask_key(task)
-                store.add_message(
-                    connection, NewMessage(MessageKind.HUMAN_INPUT_REQUEST, task.task_id, key, body), now
-                )
+                store.add_message(connection, NewMessage(MessageKind.HUMAN_INPUT_REQUEST, task.task_id, key, body), now)
             return asked
 
     return _update(effects, ask, Step.ASKED)
 
 
-def _fail(
-    effects: RunnerEffects, task: Task, report: TaskRunReport | None, why: str, now: datetime | None
-) -> Step:
+def _fail(effects: RunnerEffects, task: Task, report: TaskRunReport | None, why: str, now: datetime | None) -> Step:
     if report is None:
         with effects.database.connection() as connection:
             finished_at = store.clock(connection, now)
@@ -238,9 +226,7 @@ def _end(effects: RunnerEffects, task: Task, ended: TaskEnd, body: str, now: dat
             done = store.complete(connection, task, ended.outcome, ended.summary if failed else None, now)
             if done is not None:
                 key = f"{task.task_id}/result"
-                store.add_message(
-                    connection, NewMessage(MessageKind.TASK_RESULT, task.task_id, key, body), now
-                )
+                store.add_message(connection, NewMessage(MessageKind.TASK_RESULT, task.task_id, key, body), now)
             return done
 
     return _update(effects, complete, Step.FAILED if failed else Step.SUCCEEDED)

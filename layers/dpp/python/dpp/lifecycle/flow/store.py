@@ -105,9 +105,7 @@ def start_tasks(connection: Connection, limit: int, now: datetime | None = None)
     return connection.execute(QUERIES["take_on_tasks"], {"limit": limit, "now": now}).rowcount
 
 
-def claim_task(
-    connection: Connection, due: datetime, lease_seconds: int, now: datetime | None = None
-) -> Task | None:
+def claim_task(connection: Connection, due: datetime, lease_seconds: int, now: datetime | None = None) -> Task | None:
     """Lease a task that was due to be checked at `due`; None if there is none."""
     return _task_of(connection, "claim_task", {"due": due, "lease_seconds": lease_seconds, "now": now})
 
@@ -120,11 +118,7 @@ def record_run(
 
 
 def check_later(
-    connection: Connection,
-    task: Task,
-    pause_seconds: float,
-    failure: str | None = None,
-    now: datetime | None = None,
+    connection: Connection, task: Task, pause_seconds: float, failure: str | None = None, now: datetime | None = None
 ) -> Task | None:
     """Postpone the next check. None if the task has changed."""
     return _move(connection, "check_later", task, now, pause_seconds=pause_seconds, failure=failure)
@@ -143,11 +137,7 @@ def ask_person(connection: Connection, task: Task, failure: str, now: datetime |
 
 
 def complete(
-    connection: Connection,
-    task: Task,
-    outcome: TaskOutcome,
-    failure: str | None,
-    now: datetime | None = None,
+    connection: Connection, task: Task, outcome: TaskOutcome, failure: str | None, now: datetime | None = None
 ) -> Task | None:
     """IN_PROGRESS to COMPLETED. None if the task has changed."""
     return _move(connection, "complete_task", task, now, outcome=outcome, failure=failure)
@@ -164,9 +154,7 @@ def take_answer(
     return _task_of(connection, "take_answer", params)
 
 
-def register(
-    connection: Connection, task: Task, objects: Sequence[StateObject], now: datetime | None = None
-) -> bool:
+def register(connection: Connection, task: Task, objects: Sequence[StateObject], now: datetime | None = None) -> bool:
     """Register objects before they are written, all or none, in the caller's transaction.
 
     Returns False if the attempt is superseded, or if an older object under one of the keys is still being deleted.
@@ -273,9 +261,7 @@ def _version(task: Task, now: datetime | None) -> dict[str, object]:
     return {"task_id": task.task_id, "attempt": task.attempt, "run_id": task.run_id, "now": now}
 
 
-def _move(
-    connection: Connection, query: str, task: Task, now: datetime | None, **more: object
-) -> Task | None:
+def _move(connection: Connection, query: str, task: Task, now: datetime | None, **more: object) -> Task | None:
     return _task_of(connection, query, _version(task, now) | more)
 
 

@@ -17,9 +17,7 @@ _REPLY_SECONDS = 3
 class WakeByInvocation:
     """Wakes a role by an asynchronous invocation, to which Lambda replies at once."""
 
-    def __init__(
-        self, functions: Mapping[str, str], client: "Callable[[int], LambdaClient]" = lambda_client
-    ) -> None:
+    def __init__(self, functions: Mapping[str, str], client: "Callable[[int], LambdaClient]" = lambda_client) -> None:
         """`functions`: the function name of each role that can be woken."""
         self._functions = functions
         self._make_client = client

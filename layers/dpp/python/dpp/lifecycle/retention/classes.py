@@ -28,12 +28,7 @@ RESULTS = _objects("results", "results_days", "kind = 'RESULT'", whole_moments=T
 PROMPTS = _objects("prompts", "prompts_days", "kind = 'PROMPT'")
 SESSION_LOGS = _objects("session_logs", "session_logs_days", "kind = 'SESSION_LOG'", whole_moments=True)
 MESSAGES = TableClass(
-    "messages",
-    "queue_days",
-    table="lifecycle_messages",
-    time="sent_at",
-    key="message_id",
-    points_at=("tasks",),
+    "messages", "queue_days", table="lifecycle_messages", time="sent_at", key="message_id", points_at=("tasks",)
 )
 TASKS = TableClass(
     "tasks",
@@ -66,17 +61,6 @@ SEEN = TableClass(
     key="event_id",
     blocked_by=(Blocker("lifecycle_events", "event_id"),),
 )
-CLEANUPS = TableClass(
-    "cleanups", "cleanups_days", table="cleanups", time="ended_at", key="cleanup_id", key_type="uuid"
-)
-CLASSES: tuple[RetentionClass, ...] = (
-    RESULTS,
-    PROMPTS,
-    SESSION_LOGS,
-    MESSAGES,
-    TASKS,
-    EVENTS,
-    SEEN,
-    CLEANUPS,
-)
+CLEANUPS = TableClass("cleanups", "cleanups_days", table="cleanups", time="ended_at", key="cleanup_id", key_type="uuid")
+CLASSES: tuple[RetentionClass, ...] = (RESULTS, PROMPTS, SESSION_LOGS, MESSAGES, TASKS, EVENTS, SEEN, CLEANUPS)
 OBJECT_CLASSES = (RESULTS.name, PROMPTS.name, SESSION_LOGS.name)

@@ -183,12 +183,7 @@ class _Tick:
         with self.effects.database.connection() as connection:
             oldest = kept.use(connection, self.now).oldest_at if kept is not None else None
             store.end_class(
-                connection,
-                self.cleanup.cleanup_id,
-                report.name,
-                status,
-                oldest_left_at=oldest,
-                counted=counted,
+                connection, self.cleanup.cleanup_id, report.name, status, oldest_left_at=oldest, counted=counted
             )
 
     def _note(self, report: ClassReport, error: Exception) -> None:

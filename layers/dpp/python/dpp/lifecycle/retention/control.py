@@ -82,9 +82,7 @@ def preview(effects: CleanerEffects, now: datetime | None = None) -> list[Previe
         for one in effects.classes:
             days = days_of(one, effects.retention)
             before, allowed = at - timedelta(days=days), allowance(connection, effects, one.name)
-            previews.append(
-                Preview(one.name, days, before, one.due(connection, before, allowed + 1), allowed)
-            )
+            previews.append(Preview(one.name, days, before, one.due(connection, before, allowed + 1), allowed))
     return previews
 
 
@@ -93,9 +91,7 @@ def allowance(connection: Connection, effects: CleanerEffects, name: str) -> int
     return effects.bounds.allowed(store.history(connection, name, HISTORY_DAYS))
 
 
-def start_daily(
-    connection: Connection, effects: CleanerEffects, now: datetime | None = None
-) -> Cleanup | None:
+def start_daily(connection: Connection, effects: CleanerEffects, now: datetime | None = None) -> Cleanup | None:
     """Start the cleanup of the latest due day. Returns None if it was started before, or if another cleanup is
     running."""
     day = due_day(store.clock(connection, now), effects.zone)

@@ -26,9 +26,7 @@ class DeletionReport:
     unanswered: bool = False
 
 
-def delete_listed(
-    database: Database, storage: Objects, done: DeletionReport, now: datetime | None = None
-) -> bool:
+def delete_listed(database: Database, storage: Objects, done: DeletionReport, now: datetime | None = None) -> bool:
     """Delete one call's worth of listed objects. Returns True if the call was full, so that more may be listed."""
     with database.connection() as connection:
         keys = store.due_deletions(connection, now)

@@ -37,9 +37,7 @@ def measure(
         except PostgresNotReached:
             raise
         except (PostgresUnavailable, psycopg.Error) as error:
-            _LOG.warning(
-                "a class could not be measured", extra={"class": one.name, "error": type(error).__name__}
-            )
+            _LOG.warning("a class could not be measured", extra={"class": one.name, "error": type(error).__name__})
             usage.unmeasured.append(one.name)
     return usage
 

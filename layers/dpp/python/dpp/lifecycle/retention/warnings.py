@@ -15,9 +15,7 @@ OVERDUE_DAYS = 7
 _NAMED = 5
 
 
-def warnings_of(
-    connection: Connection, cleanup_id: UUID, usage: Usage, now: datetime | None = None
-) -> list[str]:
+def warnings_of(connection: Connection, cleanup_id: UUID, usage: Usage, now: datetime | None = None) -> list[str]:
     """The warnings for a cleanup that is about to end."""
     cleanup = store.find(connection, cleanup_id)
     of_classes = _of_classes(cleanup) if cleanup is not None else ()

@@ -96,9 +96,7 @@ _CARD_RANGES = (
 
 def is_international_card(number: str) -> bool:
     """Return whether a card scheme issues numbers that start so and have this length."""
-    return any(
-        low <= number[: len(low)] <= high and len(number) in lengths for low, high, lengths in _CARD_RANGES
-    )
+    return any(low <= number[: len(low)] <= high and len(number) in lengths for low, high, lengths in _CARD_RANGES)
 
 
 def is_korean_card(number: str) -> bool:

@@ -55,12 +55,9 @@ class PhraseRule:
 
     def missing(self, documents: Sequence[Document]) -> Found:
         """Return a finding for each document without any of the wordings."""
-        lacking = [
-            one for one in documents if not any(wording in one.phrases.text for wording in self.wordings)
-        ]
+        lacking = [one for one in documents if not any(wording in one.phrases.text for wording in self.wordings)]
         return Found(
-            self.id,
-            [Finding(one.number, "required_clause", self.id, self.severity, "high") for one in lacking],
+            self.id, [Finding(one.number, "required_clause", self.id, self.severity, "high") for one in lacking]
         )
 
     def present(self, documents: Sequence[Document]) -> Found:

@@ -59,12 +59,7 @@ def without_overlaps(candidates: Iterable[Candidate], priority: Sequence[str]) -
     places = {rule: place for place, rule in enumerate(priority)}
 
     def preference(one: Candidate) -> tuple[int, int, int, int]:
-        return (
-            CONFIDENCES.index(one.confidence),
-            places[one.rule],
-            one.start - one.end,
-            one.start,
-        )
+        return (CONFIDENCES.index(one.confidence), places[one.rule], one.start - one.end, one.start)
 
     starts: list[int] = []
     ends: list[int] = []

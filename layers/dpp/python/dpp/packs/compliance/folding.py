@@ -15,8 +15,7 @@ from dataclasses import dataclass
 _PLAIN = "\x00-\x7fÀ-ÖØ-Þà-öø-ÿ가-힣一-鿿ぁ-ゖァ-ヺー、。「」『』“”‘’"
 # Soft hyphen, zero-width and direction marks, joiners, byte order mark.
 _INVISIBLE = (
-    "\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+    "\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
 )
 _INVISIBLES = re.compile(f"[{_INVISIBLE}]")
 # Accents, medial and final Hangul letters, voicing marks: they belong to the character before them. No more than

@@ -78,10 +78,7 @@ def _phones(text: str) -> Iterator[Candidate]:
     for match in _PHONE.finditer(text):
         number = match[0]
         # What follows after a blank may be another number.
-        while (
-            len(digits(number)) > _PHONE_DIGITS[-1]
-            and (shorter := re.sub(r"[ .-][0-9]+$", "", number)) != number
-        ):
+        while len(digits(number)) > _PHONE_DIGITS[-1] and (shorter := re.sub(r"[ .-][0-9]+$", "", number)) != number:
             number = shorter
         if len(digits(number)) in _PHONE_DIGITS:
             yield Candidate(PHONE, match.start(), match.start() + len(number), "medium")

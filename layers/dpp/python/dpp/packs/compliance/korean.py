@@ -34,9 +34,7 @@ _PHONE = re.compile(
 _PASSPORT = re.compile(r"(?<![A-Za-z0-9])[MSRODmsrod](?:[0-9]{8}|[0-9]{3}[A-Za-z][0-9]{4})(?![A-Za-z0-9])")
 _PASSPORT_WORD = re.compile(r"여권|passport", re.IGNORECASE)
 _ACCOUNT = re.compile(rf"{_START}(?:[0-9]{{2,6}}(?:-[0-9]{{1,8}}){{1,3}}|[0-9]{{10,14}}){_END}")
-_ACCOUNT_WORD = re.compile(
-    r"계좌|입금|송금|이체|은행|뱅크|농협|수협|신협|새마을금고|우체국|\baccount\b", re.IGNORECASE
-)
+_ACCOUNT_WORD = re.compile(r"계좌|입금|송금|이체|은행|뱅크|농협|수협|신협|새마을금고|우체국|\baccount\b", re.IGNORECASE)
 
 
 def digits(text: str) -> str:

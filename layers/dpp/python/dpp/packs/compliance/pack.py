@@ -49,8 +49,7 @@ def _reliability(inputs: ComplianceInputs, incomplete: Sequence[str]) -> float:
     in counts and verdicts.
     """
     rules = sum(
-        len(kind)
-        for kind in (inputs.rule_sets, inputs.required_clauses, inputs.forbidden_clauses, inputs.patterns)
+        len(kind) for kind in (inputs.rule_sets, inputs.required_clauses, inputs.forbidden_clauses, inputs.patterns)
     )
     return (rules - len(incomplete)) / rules  # the inputs hold at least one
 
@@ -64,9 +63,7 @@ def _by_client_rules(inputs: ComplianceInputs, documents: Sequence[Document]) ->
             ("forbidden_clauses", inputs.forbidden_clauses),
         )
     )
-    patterns = [
-        client_rules.read_pattern(one, f"patterns[{place}]") for place, one in enumerate(inputs.patterns)
-    ]
+    patterns = [client_rules.read_pattern(one, f"patterns[{place}]") for place, one in enumerate(inputs.patterns)]
     return [
         *(rule.missing(documents) for rule in required),
         *(rule.present(documents) for rule in forbidden),
@@ -74,9 +71,7 @@ def _by_client_rules(inputs: ComplianceInputs, documents: Sequence[Document]) ->
     ]
 
 
-def _data(
-    inputs: ComplianceInputs, findings: Sequence[Finding], incomplete: Sequence[str]
-) -> dict[str, JsonValue]:
+def _data(inputs: ComplianceInputs, findings: Sequence[Finding], incomplete: Sequence[str]) -> dict[str, JsonValue]:
     kept = sorted(findings, key=lambda one: (-one.rank, one.place))[: inputs.max_findings]
     severities = Counter(one.severity for one in findings)
     return {

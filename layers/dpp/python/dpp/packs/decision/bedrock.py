@@ -15,12 +15,7 @@ from dpp.packs.registry import DecisionInputs
 
 _CONNECT_SECONDS = 5.0
 _BUSY = frozenset(
-    {
-        "ThrottlingException",
-        "ServiceUnavailableException",
-        "InternalServerException",
-        "ModelNotReadyException",
-    }
+    {"ThrottlingException", "ServiceUnavailableException", "InternalServerException", "ModelNotReadyException"}
 )
 
 
@@ -63,9 +58,7 @@ def bedrock_client(seconds: float) -> ConverseClient:
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(
-        connect_timeout=min(seconds, _CONNECT_SECONDS),
-        read_timeout=seconds,
-        retries={"total_max_attempts": 1},
+        connect_timeout=min(seconds, _CONNECT_SECONDS), read_timeout=seconds, retries={"total_max_attempts": 1}
     )
     return cast("ConverseClient", boto3.client("bedrock-runtime", config=config))
 

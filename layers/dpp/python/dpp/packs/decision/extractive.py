@@ -65,8 +65,7 @@ class ExtractiveEngine:
             text="\n".join(one.sentence.text for one in chosen),
             confidence=_confidence(inputs.question, ranked[0]),
             evidence=tuple(
-                Evidence(one.sentence.text, one.sentence.start, one.sentence.end, round(one.score, 3))
-                for one in chosen
+                Evidence(one.sentence.text, one.sentence.start, one.sentence.end, round(one.score, 3)) for one in chosen
             ),
         )
 
@@ -90,9 +89,7 @@ def _rank(question: str, sentences: list[Sentence]) -> list[_Ranked]:
     lengths = [count.total() for count in counts]
     average = sum(lengths) / len(lengths) if lengths else 0.0
     holding = Counter(term for count in counts for term in count.keys() & wanted)
-    weights = {
-        term: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for term, n in sorted(holding.items())
-    }
+    weights = {term: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for term, n in sorted(holding.items())}
     ranked = [
         _Ranked(sentence, _bm25(count, weights, length / average), _coverage(asked, count))
         for sentence, count, length in zip(sentences, counts, lengths, strict=True)

@@ -58,7 +58,6 @@ def _data(answer: Answer, engine: Engine, inputs: DecisionInputs) -> dict[str, J
         data["model"] = answer.model
     if inputs.mode == "full" and answer.evidence:
         data["evidence"] = [
-            {"text": one.text, "start": one.start, "end": one.end, "score": one.score}
-            for one in answer.evidence
+            {"text": one.text, "start": one.start, "end": one.end, "score": one.score} for one in answer.evidence
         ]
     return data

@@ -16,9 +16,7 @@ _BOUNDARY = re.compile(
     """,
     re.VERBOSE,
 )
-_ABBREVIATION = re.compile(
-    r"(?<![\w.])(?:mr|mrs|ms|dr|prof|st|no|vs|fig|e\.g|i\.e|cf|approx)\.$", re.IGNORECASE
-)
+_ABBREVIATION = re.compile(r"(?<![\w.])(?:mr|mrs|ms|dr|prof|st|no|vs|fig|e\.g|i\.e|cf|approx)\.$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

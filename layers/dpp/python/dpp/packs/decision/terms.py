@@ -18,20 +18,7 @@ _SAYING_NOTHING_IN_ENGLISH = (
     "was we were what when where which who whom whose why will with would you your"
 )
 _ENGLISH_STOPWORDS = frozenset(_SAYING_NOTHING_IN_ENGLISH.split())
-_KOREAN_QUESTION_WORDS = (
-    "무엇",
-    "무슨",
-    "언제",
-    "어디",
-    "누구",
-    "누가",
-    "어떻",
-    "어떤",
-    "어느",
-    "얼마",
-    "몇",
-    "왜",
-)
+_KOREAN_QUESTION_WORDS = ("무엇", "무슨", "언제", "어디", "누구", "누가", "어떻", "어떤", "어느", "얼마", "몇", "왜")
 
 
 def words(text: str) -> list[tuple[str, ...]]:

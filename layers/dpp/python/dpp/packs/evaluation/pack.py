@@ -49,8 +49,7 @@ def run(inputs: EvalInputs) -> PackSuccess:
     """Score every reference's item by every metric. Means and intervals are the same in any order of items."""
     scores = _scores(inputs)
     aggregates = [
-        _aggregate(metric, column, inputs.bootstrap)
-        for metric, column in zip(inputs.metrics, scores, strict=True)
+        _aggregate(metric, column, inputs.bootstrap) for metric, column in zip(inputs.metrics, scores, strict=True)
     ]
     unmatched = _unmatched(inputs)
     return PackSuccess(
@@ -92,10 +91,7 @@ def _aggregate(metric: EvalMetric, column: Sequence[Score], bootstrap: Bootstrap
     if not values:
         return _Aggregate(metric, 0, skipped, None, None)
     found = interval(
-        values,
-        seed=bootstrap.seed,
-        resamples=bootstrap.resamples,
-        confidence_percent=bootstrap.confidence_percent,
+        values, seed=bootstrap.seed, resamples=bootstrap.resamples, confidence_percent=bootstrap.confidence_percent
     )
     # Rounded before any threshold is looked at, so that what is shown explains the verdict.
     shown = Interval(round(found.lower, _SHOWN_PLACES), round(found.upper, _SHOWN_PLACES))
@@ -144,8 +140,6 @@ def _items(inputs: EvalInputs, scores: Sequence[Sequence[Score]]) -> list[JsonVa
 
 
 def _item(name: str, row: Sequence[Score]) -> JsonValue:
-    shown: list[JsonValue] = [
-        None if score.value is None else round(score.value, _SHOWN_PLACES) for score in row
-    ]
+    shown: list[JsonValue] = [None if score.value is None else round(score.value, _SHOWN_PLACES) for score in row]
     notes: list[JsonValue] = list(dict.fromkeys(str(score.note) for score in row if score.note is not None))
     return {"id": name, "scores": shown, "notes": notes} if notes else {"id": name, "scores": shown}

@@ -37,9 +37,7 @@ def make(wanted: OcrArtifacts, pages: Sequence[TextPage], room_bytes: int) -> di
     if wanted.include_docx:
         encoded = base64.b64encode(docx(pages)).decode()
         fits = len(encoded) <= room_bytes
-        made["docx"] = (
-            {"media_type": DOCX_MEDIA_TYPE, "base64": encoded} if fits else _too_large(len(encoded))
-        )
+        made["docx"] = {"media_type": DOCX_MEDIA_TYPE, "base64": encoded} if fits else _too_large(len(encoded))
     return made
 
 

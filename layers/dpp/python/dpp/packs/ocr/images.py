@@ -24,16 +24,7 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _WHITE = 255
 _OPAQUE_MODES = frozenset({"1", "L", "RGB", "CMYK", "YCbCr", "LAB", "HSV"})
 # Pillow says all of these of files that are damaged or made to harm; SyntaxError is its PNG reader's.
-_DECODING_ERRORS = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    EOFError,
-    TypeError,
-    KeyError,
-    IndexError,
-    OverflowError,
-)
+_DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, TypeError, KeyError, IndexError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +129,7 @@ def _seek(image: Image.Image, number: int) -> bool:
 def _count(image: Image.Image, number: int, most: int) -> int:
     """Return how many pages there are from `number` on and below `most`; their pixels are not decoded for it."""
     try:
-        return (
-            next(page for page in range(number + 1, most + 1) if page == most or not _seek(image, page))
-            - number
-        )
+        return next(page for page in range(number + 1, most + 1) if page == most or not _seek(image, page)) - number
     except ImageFaultError:
         return 1
 
@@ -152,9 +140,7 @@ def _page(image: Image.Image) -> Page:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # Of JPEG, the decoder itself can leave out colour and every other pixel, which saves the memory.
-            image.draft(
-                "L", (image.width // 2, image.height // 2) if pixels > 2 * WORKING_PIXELS else image.size
-            )
+            image.draft("L", (image.width // 2, image.height // 2) if pixels > 2 * WORKING_PIXELS else image.size)
             return Page(reduced(ImageOps.exif_transpose(_grey(image))), pixels)
     except Image.DecompressionBombError:
         raise ImageFaultError(ImageFault.TOO_MANY_PIXELS) from None

@@ -68,12 +68,9 @@ def lone_pixels(image: Image.Image, threshold: int, *, neighbours: int) -> Image
     dark = image.point([_LEVELS - 1 if level <= threshold else 0 for level in range(_LEVELS)])
     around = dark.filter(ImageFilter.BoxBlur(1))
     most = (neighbours + 1.5) / 9 * (_LEVELS - 1)
-    lone_dark = ImageChops.multiply(
-        dark, around.point([255 if level < most else 0 for level in range(_LEVELS)])
-    )
+    lone_dark = ImageChops.multiply(dark, around.point([255 if level < most else 0 for level in range(_LEVELS)]))
     lone_light = ImageChops.multiply(
-        ImageChops.invert(dark),
-        around.point([255 if level > _LEVELS - 1 - most else 0 for level in range(_LEVELS)]),
+        ImageChops.invert(dark), around.point([255 if level > _LEVELS - 1 - most else 0 for level in range(_LEVELS)])
     )
     return ImageChops.lighter(lone_dark, lone_light)
 

@@ -67,19 +67,13 @@ class _Reader:
 
 
 def run(
-    inputs: OcrInputs,
-    request: PackRequest,
-    settings: OcrSettings,
-    *,
-    fetch: sources.Fetch = sources.fetch_object,
+    inputs: OcrInputs, request: PackRequest, settings: OcrSettings, *, fetch: sources.Fetch = sources.fetch_object
 ) -> PackResult:
     """Read every page within the timebox; what was not reached is in the discard log.
 
     A failure only where nothing could be read at all. Raises ConfigurationError without trained data.
     """
-    deadline = (
-        time.monotonic() + request.timebox_sec - min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
-    )
+    deadline = time.monotonic() + request.timebox_sec - min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
     work = _Work()
     with Engine(find_trained_data(settings.trained_data), inputs.language) as engine:
         reader = _Reader(engine, PROFILES[inputs.ocr_profile], inputs.max_pages, deadline)

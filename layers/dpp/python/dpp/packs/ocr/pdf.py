@@ -54,9 +54,7 @@ def _rendered(document: pypdfium2.PdfDocument, number: int) -> Page:
     try:
         width, height = page.get_size()
         if not (0 < width <= _MAX_POINTS and 0 < height <= _MAX_POINTS):
-            raise ImageFaultError(
-                ImageFault.TOO_MANY_PIXELS if max(width, height) > 0 else ImageFault.DAMAGED
-            )
+            raise ImageFaultError(ImageFault.TOO_MANY_PIXELS if max(width, height) > 0 else ImageFault.DAMAGED)
         # A PDF has no pixels of its own, so a large page is drawn coarser instead of being refused.
         scale = min(DOTS_PER_INCH / _POINTS_PER_INCH, (WORKING_PIXELS / (width * height)) ** 0.5)
         pixels = check_pixels(max(1, int(width * scale)), max(1, int(height * scale)))

@@ -36,9 +36,7 @@ class Prepared:
     """Degrees of a turn that the page's letters suggest, where that is unsure and was not followed."""
 
 
-def prepare(
-    engine: Engine, page: Image.Image, profile: Profile, *, rotation_degrees: int | None = None
-) -> Prepared:
+def prepare(engine: Engine, page: Image.Image, profile: Profile, *, rotation_degrees: int | None = None) -> Prepared:
     """Look at the page, improve what hinders reading, and lock its layout.
 
     `rotation_degrees`: known already; else the page's letters are asked.
@@ -111,6 +109,4 @@ def _flattened(image: Image.Image) -> Image.Image:
 def _stretched(image: Image.Image, seen: measures.Light) -> Image.Image:
     """Ink to black and paper to white, in a straight line between."""
     span = max(1.0, seen.contrast)
-    return image.point(
-        [min(_WHITE, max(0, round((level - seen.ink) * _WHITE / span))) for level in range(256)]
-    )
+    return image.point([min(_WHITE, max(0, round((level - seen.ink) * _WHITE / span))) for level in range(256)])

@@ -95,9 +95,7 @@ def _read(engine: Engine, prepared: Prepared, profile: Profile, deadline: float)
     return PageReading(prepared, tuple(blocks))
 
 
-def _lines_of(
-    engine: Engine, image: Image.Image, region: Region, profile: Profile, deadline: float
-) -> list[Line]:
+def _lines_of(engine: Engine, image: Image.Image, region: Region, profile: Profile, deadline: float) -> list[Line]:
     """The region as the layout has it; where that gives little, as Tesseract would cut it itself."""
     lines = engine.read(image, lock_segmentation(region.lines), deadline)
     if mean_confidence(lines) >= _SURE:

@@ -14,9 +14,7 @@ TITLE_CHARACTERS = 300
 EXCERPT_CHARACTERS = 4_000
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
-_TEXT_TYPES = frozenset(
-    {"text/plain", "text/markdown", "text/csv", "text/xml", "application/xml", "application/json"}
-)
+_TEXT_TYPES = frozenset({"text/plain", "text/markdown", "text/csv", "text/xml", "application/xml", "application/json"})
 _UNREADABLE = ("script", "style", "noscript", "template", "svg", "iframe", "object", "select")
 _END_OF = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("title", *_UNREADABLE)}
 # Tags within a line; any other tag stands between two words.

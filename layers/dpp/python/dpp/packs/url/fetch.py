@@ -53,9 +53,7 @@ class Limits:
 class Fetcher:
     """Fetches pages from public addresses. `dialer` opens the connections, to addresses it is given."""
 
-    def __init__(
-        self, *, resolver: Resolver, dialer: httpcore.NetworkBackend, ssl_context: ssl.SSLContext
-    ) -> None:
+    def __init__(self, *, resolver: Resolver, dialer: httpcore.NetworkBackend, ssl_context: ssl.SSLContext) -> None:
         self._resolver = resolver
         self._dialer = dialer
         self._ssl_context = ssl_context
@@ -82,10 +80,7 @@ class Fetcher:
         """One request: a page, or the Location of a redirect."""
         backend = CheckedBackend(self._resolver, self._dialer, deadline=limits.deadline)
         address = httpcore.URL(
-            scheme=target.scheme.encode(),
-            host=target.host.encode(),
-            port=target.port,
-            target=target.path.encode(),
+            scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
         )
         headers = [(b"Host", target.authority.encode()), *_HEADERS]
         try:

@@ -56,9 +56,7 @@ class _Job:
 def default_fetcher() -> Fetcher:
     """The real network: the machine's resolver, certificates verified, no proxy and nothing from the environment."""
     return Fetcher(
-        resolver=system_resolver,
-        dialer=httpcore.SyncBackend(),
-        ssl_context=httpx.create_ssl_context(trust_env=False),
+        resolver=system_resolver, dialer=httpcore.SyncBackend(), ssl_context=httpx.create_ssl_context(trust_env=False)
     )
 
 

@@ -68,9 +68,7 @@ class Queue:
         """Send one message with its attributes. Raises QueueUnavailable, as `send`."""
         with unavailable_as(QueueUnavailable):
             self._client.send_message(
-                QueueUrl=self.url,
-                MessageBody=message.body,
-                MessageAttributes=_attributes(message.attributes),
+                QueueUrl=self.url, MessageBody=message.body, MessageAttributes=_attributes(message.attributes)
             )
 
     def send_batch(self, messages: Sequence[OutgoingMessage]) -> list[str | None]:
@@ -100,9 +98,7 @@ class Queue:
                 QueueUrl=self.url, ReceiptHandle=receipt_handle, VisibilityTimeout=seconds
             )
 
-    def receive(
-        self, *, at_most: int, invisible_seconds: int, wait_seconds: int = 0
-    ) -> list[ReceivedMessage]:
+    def receive(self, *, at_most: int, invisible_seconds: int, wait_seconds: int = 0) -> list[ReceivedMessage]:
         """Receive up to `at_most` messages (10 at most), invisible to others for `invisible_seconds`.
 
         With `wait_seconds` above 0 all servers of the queue are queried, so an empty result means an empty queue (SQS

@@ -68,9 +68,7 @@ def assumed_role(role_arn: str, client_factory: "Callable[[], STSClient]" = sts_
             given = client_factory().assume_role(
                 RoleArn=role_arn, RoleSessionName=SESSION_NAME, DurationSeconds=SESSION_SECONDS
             )["Credentials"]
-        return AwsKeys(
-            given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], given["Expiration"]
-        )
+        return AwsKeys(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"], given["Expiration"])
 
     return keys
 
@@ -107,9 +105,7 @@ class Signer:
         if seconds < 1:
             raise CredentialsUnavailable("they have expired")
         with unavailable_as(StorageUnavailable):
-            url = client.generate_presigned_url(
-                "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=seconds
-            )
+            url = client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=seconds)
         return PresignedUrl(url, (now + timedelta(seconds=seconds)).replace(microsecond=0))
 
     def _renewed(self, ttl_seconds: int) -> "tuple[AwsKeys, S3Client]":

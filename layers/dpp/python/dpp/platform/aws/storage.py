@@ -16,10 +16,7 @@ class ObjectStore:
     """One S3 bucket; the client is created at the first call. Raises StorageUnavailable if S3 does not answer."""
 
     def __init__(
-        self,
-        bucket: str,
-        client_factory: "Callable[[], S3Client]" = s3_client,
-        signer: Signer | None = None,
+        self, bucket: str, client_factory: "Callable[[], S3Client]" = s3_client, signer: Signer | None = None
     ) -> None:
         self.bucket = bucket
         self._client_factory = client_factory

@@ -43,9 +43,7 @@ class _Token(CredentialProvider):
         return (fields["username"], token) if "username" in fields else (token,)
 
 
-def connect(
-    address: RedisAddress, *, cluster: bool = False, timeout_seconds: float = _TIMEOUT_SECONDS
-) -> RedisClient:
+def connect(address: RedisAddress, *, cluster: bool = False, timeout_seconds: float = _TIMEOUT_SECONDS) -> RedisClient:
     """A client for `redis://` or `rediss://`, or for a host with its secret's token, over TLS.
 
     Connects at the first command; a cluster's client asks for the nodes at once. A socket idle for 10 s is pinged first

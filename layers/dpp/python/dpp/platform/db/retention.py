@@ -87,12 +87,7 @@ class RetentionClass(Protocol):
         """Count the due rows, up to `limit`."""
 
     def delete(
-        self,
-        connection: Connection,
-        before: datetime,
-        cursor: Cursor | None,
-        limit: int,
-        now: datetime | None,
+        self, connection: Connection, before: datetime, cursor: Cursor | None, limit: int, now: datetime | None
     ) -> Batch:
         """Delete one batch in the caller's transaction. Raises RetentionBusy."""
 

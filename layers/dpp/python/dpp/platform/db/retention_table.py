@@ -89,12 +89,7 @@ class TableClass:
         return int(row[0])
 
     def delete(
-        self,
-        connection: Connection,
-        before: datetime,
-        cursor: Cursor | None,
-        limit: int,
-        now: datetime | None,
+        self, connection: Connection, before: datetime, cursor: Cursor | None, limit: int, now: datetime | None
     ) -> Batch:
         """Delete one batch in the caller's transaction, under the role `dpp_chamberlain`."""
         params = {
@@ -113,11 +108,7 @@ class TableClass:
         """Measure the class."""
         (row,) = named_rows(connection, self.statements[f"use_of_{self.name}"], {"now": now})
         return Use(
-            int(row["rows"]),
-            int(row["bytes"]),
-            row["oldest_at"],
-            float(row["rows_a_day"]),
-            float(row["bytes_a_day"]),
+            int(row["rows"]), int(row["bytes"]), row["oldest_at"], float(row["rows_a_day"]), float(row["bytes_a_day"])
         )
 
 
@@ -166,9 +157,7 @@ FROM ({whole}) AS whole, (
       AND {time} <= coalesce(%(now)s, now()) ORDER BY {time} LIMIT 1000000) AS bounded) AS last_day"""
 
 # OFFSET 0 keeps the planner from reading the whole table of blockers into a hash.
-_BLOCKED: LiteralString = (
-    """(SELECT FROM {table} AS other WHERE other.{column} = kept.{own} AND {where} OFFSET 0)"""
-)
+_BLOCKED: LiteralString = """(SELECT FROM {table} AS other WHERE other.{column} = kept.{own} AND {where} OFFSET 0)"""
 
 
 @cache
@@ -211,9 +200,7 @@ def _delete(one: TableClass, parts: Mapping[str, sql.Composable]) -> sql.Composa
         for name, table in zip(names, one.owned_rows, strict=True)
     ]
     if objects is not None:
-        owned.append(
-            sql.SQL(_OWNED_OBJECTS).format(table=sql.Identifier(objects.deletion_list), key=parts["key"])
-        )
+        owned.append(sql.SQL(_OWNED_OBJECTS).format(table=sql.Identifier(objects.deletion_list), key=parts["key"]))
     page: LiteralString = (
         "ORDER BY {time} FETCH FIRST (%(limit)s) ROWS WITH TIES"
         if one.whole_moments

@@ -37,9 +37,7 @@ class Queries:
         if unknown := set(_LISTED.findall(text)) - columns.keys():
             raise ValueError(f"{where} has no `-- columns:` block for {', '.join(sorted(unknown))}")
         self._queries = {
-            name: _LISTED.sub(lambda found: columns[found[1]], body)
-            for kind, name, body in blocks
-            if kind == "name"
+            name: _LISTED.sub(lambda found: columns[found[1]], body) for kind, name, body in blocks if kind == "name"
         }
 
     def __getitem__(self, name: str) -> LiteralString:

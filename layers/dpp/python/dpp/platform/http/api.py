@@ -71,10 +71,7 @@ class Api:
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._problems: dict[type[Exception], ProblemKind] = {
-            **problems,
-            DependencyUnavailable: DEPENDENCY_UNAVAILABLE,
-        }
+        self._problems: dict[type[Exception], ProblemKind] = {**problems, DependencyUnavailable: DEPENDENCY_UNAVAILABLE}
         self._error_headers = error_headers
         self._methods: dict[str, list[str]] = {}
         self._trace_id = ""
@@ -119,9 +116,7 @@ class Api:
         self._trace_id = trace_id_from(headers.get(_TRACE_HEADER.lower()))
         return self._resolver.resolve(event, context)
 
-    def json(
-        self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]
-    ) -> Response[str]:
+    def json(self, status: int, body: BaseModel | Mapping[str, object], headers: Mapping[str, str]) -> Response[str]:
         """An answer with a JSON body. A model is dumped by alias and without its None values."""
         if isinstance(body, BaseModel):
             text = body.model_dump_json(by_alias=True, exclude_none=True)
@@ -152,18 +147,14 @@ class Api:
         kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
         if kind is INTERNAL_ERROR:
             _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": where(error)})
-            return self._problem(
-                kind, "This is a defect of the platform; it has been logged.", headers, error
-            )
+            return self._problem(kind, "This is a defect of the platform; it has been logged.", headers, error)
         if kind is DEPENDENCY_UNAVAILABLE:
             _LOG.error(str(error), extra={"trace_id": self.trace_id})
             headers.setdefault("Retry-After", "1")
             return self._problem(kind, _RETRY, headers, error)
         return self._problem(kind, str(error), headers, error)
 
-    def _respond(
-        self, status: int, content_type: str | None, body: str, headers: Mapping[str, str]
-    ) -> Response[str]:
+    def _respond(self, status: int, content_type: str | None, body: str, headers: Mapping[str, str]) -> Response[str]:
         all_headers = {**_HEADERS_OF_EVERY_ANSWER, _TRACE_HEADER: self.trace_id, **headers}
         return Response(status, content_type=content_type, body=body, headers=all_headers)
 

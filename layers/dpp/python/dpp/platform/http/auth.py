@@ -25,9 +25,7 @@ def authenticate_operator(event: "APIGatewayProxyEvent", database: Database) -> 
 
 
 def _authenticated[Identity](
-    event: "APIGatewayProxyEvent",
-    database: Database,
-    verify: Callable[[Connection, str], Identity | None],
+    event: "APIGatewayProxyEvent", database: Database, verify: Callable[[Connection, str], Identity | None]
 ) -> Identity:
     """Verify the token, with one retry: this is a request's first use of the container's connection, which may have
     died since the last request (a failover)."""

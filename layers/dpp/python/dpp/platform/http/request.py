@@ -98,9 +98,7 @@ def read_body[Model: BaseModel](
 def json_text(event: "APIGatewayProxyEvent", max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """The unparsed body of a request with a JSON media type. Raises ProblemError 400, 413 or 415."""
     if not _JSON_MEDIA_TYPE.fullmatch(single_header(event, "Content-Type") or ""):
-        raise ProblemError(
-            UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8."
-        )
+        raise ProblemError(UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json, in UTF-8.")
     text = body_bytes(event)
     if len(text) > max_bytes:
         raise ProblemError(PAYLOAD_TOO_LARGE, f"A body may have at most {max_bytes} bytes.")
@@ -143,9 +141,7 @@ def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> P
         )
         for fault in error.errors(include_input=False, include_url=False)[:_MAX_FAULTS]
     )
-    return ProblemError(
-        VALIDATION_FAILED, "Each entry of `errors` names a place and what it needs.", faults=faults
-    )
+    return ProblemError(VALIDATION_FAILED, "Each entry of `errors` names a place and what it needs.", faults=faults)
 
 
 def pointer(parts: tuple[str, ...]) -> str:

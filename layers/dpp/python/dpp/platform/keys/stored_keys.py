@@ -57,9 +57,7 @@ class KeyTable[Key: StoredKey]:
         """Create a key with its hash."""
         return self._scope.mint()
 
-    def store(
-        self, connection: Connection, minted: MintedKey, owner_id: str, label: str | None = None
-    ) -> None:
+    def store(self, connection: Connection, minted: MintedKey, owner_id: str, label: str | None = None) -> None:
         """Store the key's hash for its owner: a tenant, or an operator (1 to 64 of `[A-Za-z0-9_.@-]`)."""
         fields = {"key_id": minted.key_id, "key_hash": minted.secret_sha256, "label": label}
         connection.execute(self._queries[f"insert_{self._name}"], {**fields, "owner_id": owner_id})

@@ -18,9 +18,7 @@ class InvocationFailed(Exception):
 
 def invocation[Answer](
     logger: Logger, meter: Meter
-) -> Callable[
-    [Callable[[dict[str, Any], LambdaContext], Answer]], Callable[[dict[str, Any], LambdaContext], Answer]
-]:
+) -> Callable[[Callable[[dict[str, Any], LambdaContext], Answer]], Callable[[dict[str, Any], LambdaContext], Answer]]:
     """Decorate a function's handler.
 
     Lambda logs the message of whatever a handler raises, and a library's message may quote a client's data or a

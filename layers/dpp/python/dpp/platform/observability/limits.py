@@ -36,9 +36,7 @@ OPS_STEP_FAILED = Limit("ops-step-failed", "A step of the ops cycle fails", 1)
 OUTBOX_LAG = Limit("outbox-lag", "Events wait for more than a minute to be published", 60)
 OUTBOX_DEAD = Limit("outbox-dead", "An event could not be published", 1)
 EVENTS_DEAD = Limit("events-dead", "An event could not be handled", 1)
-AUTH_ERRORS_ESCALATED = Limit(
-    "auth-errors-escalated", "A policy escalated an authentication error to operators", 1
-)
+AUTH_ERRORS_ESCALATED = Limit("auth-errors-escalated", "A policy escalated an authentication error to operators", 1)
 
 WORKSPACE_HOME_LOST = Limit("workspace-home-lost", "A volume vanished with the home on it", 1)
 WORKSPACES_IN_ERROR = Limit("workspaces-in-error", "A workspace waits for an operator", 1)

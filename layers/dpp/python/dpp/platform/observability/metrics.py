@@ -52,21 +52,15 @@ class Metric:
     alarms: tuple[str, ...] = ()
 
 
-SUBMITS = Metric(
-    "Submits", "submits answered 202: ACCEPTED for a new run, REPLAYED for a known one", ("Answer",)
-)
-REFUSALS = Metric(
-    "Refusals", "requests answered with a problem, by its reason_code (problems.md)", ("ReasonCode",)
-)
+SUBMITS = Metric("Submits", "submits answered 202: ACCEPTED for a new run, REPLAYED for a known one", ("Answer",))
+REFUSALS = Metric("Refusals", "requests answered with a problem, by its reason_code (problems.md)", ("ReasonCode",))
 
 MESSAGES = Metric(
     "Messages",
     "messages of the run queue: ENDED their run, SKIPPED, PARKED (disabled), LEASE_LOST, CLAIM_LOST, RETURNED",
     ("Outcome",),
 )
-QUEUE_AGE = Metric(
-    "QueueAge", "from the sending of a run's message to the start of its work", unit=MetricUnit.Seconds
-)
+QUEUE_AGE = Metric("QueueAge", "from the sending of a run's message to the start of its work", unit=MetricUnit.Seconds)
 RUNS_ENDED = Metric(
     "RunsEnded",
     "runs that ended or became DISPUTED, counted by the function that committed them, by the class of the reason",
@@ -96,9 +90,7 @@ TICKS = Metric(
         "lifecycle-chamberlain-silent",
     ),
 )
-INTERVENTIONS = Metric(
-    "Interventions", "rows that a tick repaired, by the scan that found them; usually 0", ("Scan",)
-)
+INTERVENTIONS = Metric("Interventions", "rows that a tick repaired, by the scan that found them; usually 0", ("Scan",))
 LEFT_FOR_NEXT_TICK = Metric(
     "LeftForNextFiring", "rows that a tick could not move because a dependency failed", ("Scan",)
 )
@@ -132,9 +124,7 @@ TICKET_AGE = Metric(
     alarms=("tickets-waiting",),
 )
 TICKETS_IN_PROGRESS = Metric("TicketsInProgress", "tickets in progress, without stale ones")
-TICKETS_STALE = Metric(
-    "TicketsStale", "tickets whose processor has been silent for longer than the threshold"
-)
+TICKETS_STALE = Metric("TicketsStale", "tickets whose processor has been silent for longer than the threshold")
 TICKETS_ENDED = Metric(
     "TicketsEnded",
     "tickets that a cycle took: DONE, FAILED, LEFT for later because a dependency failed, or LOST to another cycle",
@@ -146,9 +136,7 @@ REAPER_BREAKER = Metric(
     "1 if the reaper ended no ticket because too many are stale, else 0",
     alarms=("ticket-reaper-breaker",),
 )
-EMERGENCY_STOP = Metric(
-    "EmergencyStop", "1 while the emergency stop is set, else 0", alarms=("emergency-stop",)
-)
+EMERGENCY_STOP = Metric("EmergencyStop", "1 while the emergency stop is set, else 0", alarms=("emergency-stop",))
 OPS_STEPS_FAILED = Metric(
     "OpsStepsFailed", "1 if a step of the ops cycle failed, else 0", ("Step",), alarms=("ops-step-failed",)
 )
@@ -170,26 +158,18 @@ OUTBOX_LAG = Metric(
     alarms=("outbox-lag",),
 )
 OUTBOX_DEAD = Metric(
-    "OutboxDead",
-    "events that could not be published and wait for an operator; normally 0",
-    alarms=("outbox-dead",),
+    "OutboxDead", "events that could not be published and wait for an operator; normally 0", alarms=("outbox-dead",)
 )
 OUTBOX_SENT_AGAIN = Metric("OutboxSentAgain", "events sent again because their message was lost")
 EVENTS = Metric(
-    "Events",
-    "messages of the event queue: HANDLED, SKIPPED, returned (RETRY, EARLY), or DEAD_LETTERED",
-    ("Outcome",),
+    "Events", "messages of the event queue: HANDLED, SKIPPED, returned (RETRY, EARLY), or DEAD_LETTERED", ("Outcome",)
 )
 EVENT_AGE = Metric("EventAge", "from an event's creation to the end of its handling", unit=MetricUnit.Seconds)
 EVENTS_RETRYING = Metric("EventsRetrying", "events whose handling failed and that wait for a retry")
 EVENTS_DEAD = Metric(
-    "EventsDead",
-    "events that could not be handled and wait for an operator; normally 0",
-    alarms=("events-dead",),
+    "EventsDead", "events that could not be handled and wait for an operator; normally 0", alarms=("events-dead",)
 )
-AUTH_CLUSTERS_GROWING = Metric(
-    "AuthClustersGrowing", "clusters that gained an error within the last ten minutes"
-)
+AUTH_CLUSTERS_GROWING = Metric("AuthClustersGrowing", "clusters that gained an error within the last ten minutes")
 AUTH_CLUSTERS_NEW = Metric("AuthClustersNew", "growing clusters that are less than an hour old")
 
 WORKSPACES_CREATED = Metric("WorkspacesCreated", "workspaces created, without repetitions")
@@ -202,14 +182,10 @@ WORKSPACE_OUTAGES = Metric(
     alarms=("workspaces-outage",),
 )
 WORKSPACES_SEEDED = Metric("WorkspacesSeeded", "hints that a tick sent because they were lost or never sent")
-WORKSPACES_LOWERED = Metric(
-    "WorkspacesLowered", "idle workspaces whose desired state was lowered by one level"
-)
+WORKSPACES_LOWERED = Metric("WorkspacesLowered", "idle workspaces whose desired state was lowered by one level")
 FLEET_OBSERVED = Metric("FleetLooked", "workspaces observed with the fleet")
 FLEET_CHANGED = Metric("FleetChanged", "workspaces of these whose state had changed")
-WORKSPACES_UNSETTLED = Metric(
-    "WorkspacesUnsettled", "workspaces not yet in their desired state, up to 10,000"
-)
+WORKSPACES_UNSETTLED = Metric("WorkspacesUnsettled", "workspaces not yet in their desired state, up to 10,000")
 WORKSPACE_OPERATION_AGE = Metric(
     "WorkspaceOperationAge",
     "age of the oldest operation in progress; 0 if there is none",
@@ -217,9 +193,7 @@ WORKSPACE_OPERATION_AGE = Metric(
     alarms=("workspace-operation-stuck",),
 )
 WORKSPACES_IN_ERROR = Metric(
-    "WorkspacesInError",
-    "workspaces that wait for an operator (ERROR); normally 0",
-    alarms=("workspaces-in-error",),
+    "WorkspacesInError", "workspaces that wait for an operator (ERROR); normally 0", alarms=("workspaces-in-error",)
 )
 WORKSPACES_LOST = Metric(
     "WorkspacesLost",
@@ -227,15 +201,11 @@ WORKSPACES_LOST = Metric(
     alarms=("workspace-home-lost",),
 )
 ARCHIVES_COLLECTED = Metric("ArchivesCollected", "unprotected archive objects deleted")
-ARCHIVES_COLLECTED_BYTES = Metric(
-    "ArchivesCollectedBytes", "total size of these objects", unit=MetricUnit.Bytes
-)
+ARCHIVES_COLLECTED_BYTES = Metric("ArchivesCollectedBytes", "total size of these objects", unit=MetricUnit.Bytes)
 ARCHIVES_REFUSED = Metric("ArchivesRefused", "objects that S3 did not delete; the next collection retries")
 
 CLEANUP_DELETED = Metric("CleanupDeleted", "rows deleted by the chamberlain, by retention class", ("Class",))
-CLEANUP_ERRORS = Metric(
-    "CleanupErrors", "failed batches of a cleanup; the next tick retries with a smaller batch"
-)
+CLEANUP_ERRORS = Metric("CleanupErrors", "failed batches of a cleanup; the next tick retries with a smaller batch")
 CLEANUP_AGE = Metric(
     "CleanupAge", "time since the last daily cleanup ended", unit=MetricUnit.Seconds, alarms=("cleanup-late",)
 )
@@ -251,9 +221,7 @@ CLASSES_GIVEN_UP = Metric(
 )
 OBJECTS_DELETED = Metric("ObjectsDeleted", "objects of deleted rows, deleted from S3")
 OBJECTS_TO_DELETE = Metric("ObjectsToDelete", "objects of deleted rows, not yet deleted from S3")
-DATA_BYTES = Metric(
-    "DataBytes", "size of a retention class after a cleanup", ("Class",), unit=MetricUnit.Bytes
-)
+DATA_BYTES = Metric("DataBytes", "size of a retention class after a cleanup", ("Class",), unit=MetricUnit.Bytes)
 DATA_BYTES_PROJECTED = Metric(
     "DataBytesProjected",
     "its size after one retention period at the last day's rate",
@@ -268,9 +236,7 @@ ROLE_SILENCE = Metric(
     alarms=("role-dead",),
 )
 THREADS_OVERDUE = Metric(
-    "ThreadsOverdue",
-    "threads older than seven days, whose tasks should have ended",
-    alarms=("threads-overdue",),
+    "ThreadsOverdue", "threads older than seven days, whose tasks should have ended", alarms=("threads-overdue",)
 )
 QUESTIONS_OVERDUE = Metric("QuestionsOverdue", "questions unanswered for seven days")
 
@@ -287,9 +253,7 @@ MESSAGES_DELIVERED = Metric(
     "MessagesDelivered", "attempts to send a Slack message: SENT, REPEATED, FAILED", ("Outcome",)
 )
 FLOW_WAITING = Metric(
-    "FlowWaiting",
-    "events without a task, unfinished tasks that wait for no answer, unsent messages",
-    ("Item",),
+    "FlowWaiting", "events without a task, unfinished tasks that wait for no answer, unsent messages", ("Item",)
 )
 FLOW_AGE = Metric(
     "FlowAge",

@@ -43,9 +43,7 @@ TraceId = Annotated[str, Field(pattern=f"^{TRACE_ID_PATTERN}$")]
 
 # Models are built at their first use (defer_build): otherwise a cold start would build those of every response.
 class _Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
 
 class ReservationRequest(_Model):
@@ -67,10 +65,7 @@ class RunOptions(_Model):
 
     # Not a Literal: `true` equals 1 in Python, and would be accepted.
     inline: int = Field(
-        default=0,
-        ge=0,
-        le=1,
-        description="1: the response also contains the result, if it has at most 256 KB.",
+        default=0, ge=0, le=1, description="1: the response also contains the result, if it has at most 256 KB."
     )
 
 

@@ -24,12 +24,8 @@ from dpp.runs.model import Costs
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     InsufficientBudget: ProblemKind(402, "BUDGET_DRAINED", "The budget doesn't cover the run"),
     RunNotFound: ProblemKind(404, "NOT_FOUND", "There is nothing here"),
-    IdempotencyConflict: ProblemKind(
-        409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"
-    ),
-    IdempotencyInProgress: ProblemKind(
-        409, "IDEMPOTENCY_IN_PROGRESS", "The first request is still under way"
-    ),
+    IdempotencyConflict: ProblemKind(409, "IDEMPOTENCY_CONFLICT", "The idempotency key stands for another payload"),
+    IdempotencyInProgress: ProblemKind(409, "IDEMPOTENCY_IN_PROGRESS", "The first request is still under way"),
     RunExpired: ProblemKind(410, "RUN_EXPIRED", "The run's retention is over"),
     PackNotAvailable: ProblemKind(422, "PACK_NOT_AVAILABLE", "The pack is not available"),
     RateLimited: ProblemKind(429, "RATE_LIMITED", "Too many requests"),

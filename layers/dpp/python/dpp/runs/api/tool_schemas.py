@@ -104,12 +104,7 @@ INPUT_SCHEMAS: Mapping[PackType, dict[str, Any]] = {
     PackType.DECISION: _schema(
         "question",
         {
-            "question": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 4000,
-                "description": "The question to answer.",
-            },
+            "question": {"type": "string", "minLength": 1, "maxLength": 4000, "description": "The question to answer."},
             "context": {"type": "string", "maxLength": 200_000, "description": "The text to answer it from."},
             "min_reliability_score": _RELIABILITY,
         },

@@ -98,8 +98,7 @@ def receipt_result(accepted: Submitted) -> CallToolResult:
     )
     text = f"Accepted, not finished. Poll GET {body['poll']['href']} until status is COMPLETED or FAILED."
     return CallToolResult(
-        content=[_text(json.dumps(body)), _text(text + (again if accepted.replayed else ""))],
-        structured_content=body,
+        content=[_text(json.dumps(body)), _text(text + (again if accepted.replayed else ""))], structured_content=body
     )
 
 
@@ -138,13 +137,10 @@ def _faults(pack: PackType, arguments: Arguments) -> list[FieldFault]:
     known = INPUT_SCHEMAS[pack]["properties"]
     other = [name for name in arguments if name not in known][:_MAX_FAULTS]
     faults = [
-        FieldFault(pointer((name,)), f"is not an argument of this tool; it has {', '.join(known)}")
-        for name in other
+        FieldFault(pointer((name,)), f"is not an argument of this tool; it has {', '.join(known)}") for name in other
     ]
     key = arguments.get("idempotency_key")
-    if "idempotency_key" in arguments and not (
-        isinstance(key, str) and re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key)
-    ):
+    if "idempotency_key" in arguments and not (isinstance(key, str) and re.fullmatch(IDEMPOTENCY_KEY_PATTERN, key)):
         faults.append(FieldFault("/idempotency_key", "must be 8 to 64 visible ASCII characters"))
     cost = arguments.get("max_cost_usd")
     try:

@@ -73,7 +73,4 @@ def work_through(
             raise
         except DependencyUnavailable as error:
             report.failed += 1
-            _LOG.error(
-                "left for the next tick",
-                extra={"run_id": run.id, "error": {"dependency": error.dependency}},
-            )
+            _LOG.error("left for the next tick", extra={"run_id": run.id, "error": {"dependency": error.dependency}})

@@ -107,17 +107,8 @@ def reconcile(effects: ReconcileEffects, scan: Database, now: datetime | None = 
             runs = store.page_through(connection, query, now, *age_seconds)
             work_through(runs, step, done, seconds=SCAN_SECONDS)
 
-        work(
-            "page_stuck_claims",
-            lambda run: finish_stuck(effects, run, now),
-            report.stuck_claims,
-            STUCK_AFTER_SECONDS,
-        )
-        work(
-            "page_expired_leases",
-            lambda run: finish_expired(effects, run, now),
-            report.expired_leases,
-        )
+        work("page_stuck_claims", lambda run: finish_stuck(effects, run, now), report.stuck_claims, STUCK_AFTER_SECONDS)
+        work("page_expired_leases", lambda run: finish_expired(effects, run, now), report.expired_leases)
         work("page_unsent", lambda run: send_again(effects, run, now), report.unsent, UNSENT_AFTER_SECONDS)
         for tenant_id in in_time(tenants_in_turn(connection), report.orphans, SCAN_SECONDS):
             refund_orphans(effects, tenant_id, report.orphans)
@@ -145,9 +136,7 @@ def rebuild_if_lost(effects: ReconcileEffects, tenant_id: str, report: BatchRepo
     _LOG.error("lost ledger rebuilt", extra=extra)
 
 
-def audit_ledger(
-    effects: ReconcileEffects, tenant_id: str, report: AuditReport, now: datetime | None = None
-) -> None:
+def audit_ledger(effects: ReconcileEffects, tenant_id: str, report: AuditReport, now: datetime | None = None) -> None:
     """Compare a tenant's balance with Postgres, and repair drift that Postgres proves (D2)."""
     report.seen += 1
     try:
@@ -276,7 +265,5 @@ def _without_result(run: Run, intent: Intent) -> Intent:
     if intent.outcome == Status.FAILED:
         return replace(intent, result=None)
     return replace(
-        timed_out(run),
-        reason_code=Reason.RESULT_MISSING,
-        detail="The result was lost before it was stored.",
+        timed_out(run), reason_code=Reason.RESULT_MISSING, detail="The result was lost before it was stored."
     )

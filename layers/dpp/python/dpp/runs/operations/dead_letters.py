@@ -118,9 +118,7 @@ def list_dead_letters(effects: DeadLetterEffects, choice: Choice) -> list[DeadLe
         return list(_chosen(effects, hold, choice))
 
 
-def redrive(
-    effects: DeadLetterEffects, choice: Choice, *, force: bool = False
-) -> Iterator[HandledDeadLetter]:
+def redrive(effects: DeadLetterEffects, choice: Choice, *, force: bool = False) -> Iterator[HandledDeadLetter]:
     """Send back messages whose run is QUEUED, delete those whose run has ended, and leave the others.
 
     `force` sends back the others too, unchanged: a message that couldn't be read helps once the worker can read it.
@@ -163,9 +161,7 @@ def _run_of(effects: DeadLetterEffects, content: RunMessage) -> Run | None:
         return store.find(connection, content.tenant_id, content.run_id)
 
 
-def _redrive(
-    effects: DeadLetterEffects, hold: HeldMessages, dead_letter: DeadLetter, *, force: bool
-) -> Action:
+def _redrive(effects: DeadLetterEffects, hold: HeldMessages, dead_letter: DeadLetter, *, force: bool) -> Action:
     if dead_letter.status == MessageStatus.ENDED:
         hold.delete(dead_letter.message)
         return Action.DELETED

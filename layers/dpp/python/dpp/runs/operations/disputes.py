@@ -71,18 +71,14 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
     if run is None or not run.is_disputed:
         raise NotDisputed(f"run {run_id} is not disputed")
     if charge_usd_micros > run.reservation_max_cost_usd_micros:
-        raise DecisionRefused(
-            f"run {run_id} can cost at most its {run.reservation_max_cost_usd_micros} micros"
-        )
+        raise DecisionRefused(f"run {run_id} can cost at most its {run.reservation_max_cost_usd_micros} micros")
     if run.status == Status.QUEUED and charge_usd_micros:
         raise DecisionRefused(f"run {run_id} never started, so it can only be refunded (charge 0)")
     intent = replace(valid_intent(effects.storage, run), charge_usd_micros=charge_usd_micros)
     if intent.detail == run.last_error_detail:  # the reason of the dispute is not for the client
         intent = replace(intent, detail=None)
     ends = FinalizeEffects(effects.database, effects.ledger, effects.storage)
-    _LOG.warning(
-        "dispute decided", extra={"run_id": run.id, "tenant_id": run.tenant_id, "charge": charge_usd_micros}
-    )
+    _LOG.warning("dispute decided", extra={"run_id": run.id, "tenant_id": run.tenant_id, "charge": charge_usd_micros})
     try:
         ended = finalize.resolve(ends, run, intent, now=now)
     except NoReservation:

@@ -59,9 +59,7 @@ def read_stats(connection: Connection, now: datetime | None = None) -> Stats:
         oldest_seconds=max(0.0, float(waiting[2])),
         processing=int(under_way[0]),
         ending=int(under_way[1]),
-        ended_recently={
-            Status(row[0]): int(row[1]) for row in connection.execute(QUERIES["ended_recently"], recent)
-        },
+        ended_recently={Status(row[0]): int(row[1]) for row in connection.execute(QUERIES["ended_recently"], recent)},
         disputed=left.disputed_runs,
         stuck_claims=left.stuck_claims,
     )

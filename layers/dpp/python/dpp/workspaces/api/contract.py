@@ -9,15 +9,7 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from dpp.platform.http.fields import MAX_PAGE, PageLimit
 from dpp.workspaces.machine import REQUESTABLE_STATES
@@ -31,9 +23,7 @@ _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
 
 def _requestable(value: object) -> object:
     if value not in REQUESTABLE_STATES:
-        raise ValueError(
-            f"must be one of {', '.join(REQUESTABLE_STATES)}; to delete the workspace, use DELETE"
-        )
+        raise ValueError(f"must be one of {', '.join(REQUESTABLE_STATES)}; to delete the workspace, use DELETE")
     return value
 
 
@@ -51,9 +41,7 @@ def _cursor(value: str) -> str:
 
 Name = Annotated[
     str,
-    StringConstraints(
-        strict=True, strip_whitespace=True, min_length=1, max_length=100, pattern=rf"^[^{NO_CONTROL}]+$"
-    ),
+    StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=100, pattern=rf"^[^{NO_CONTROL}]+$"),
     Field(description="A display name. It can be changed, and need not be unique."),
 ]
 RequestedState = Annotated[

@@ -36,13 +36,9 @@ if TYPE_CHECKING:
 
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
     WorkspaceNotFound: ProblemKind(404, "WORKSPACE_NOT_FOUND", NOT_FOUND.title),
-    IdempotencyConflict: ProblemKind(
-        409, "IDEMPOTENCY_CONFLICT", "The idempotency key was used with another payload"
-    ),
+    IdempotencyConflict: ProblemKind(409, "IDEMPOTENCY_CONFLICT", "The idempotency key was used with another payload"),
     TooManyWorkspaces: ProblemKind(409, "TOO_MANY_WORKSPACES", "The limit of workspaces is reached"),
-    NotDeletable: ProblemKind(
-        409, "WORKSPACE_NOT_DELETABLE", "The workspace can't be deleted in its current state"
-    ),
+    NotDeletable: ProblemKind(409, "WORKSPACE_NOT_DELETABLE", "The workspace can't be deleted in its current state"),
     WorkspaceDeleted: ProblemKind(410, "WORKSPACE_DELETED", "The workspace is deleted"),
 }
 RETRY_SECONDS = 2
@@ -88,16 +84,11 @@ def view(workspace: Workspace, now: datetime) -> WorkspaceView:
         desired_state=workspace.desired_state,
         phase=workspace.phase,
         operation=workspace.operation,
-        conditions={
-            name: ConditionView.model_validate(asdict(one)) for name, one in workspace.conditions.items()
-        },
+        conditions={name: ConditionView.model_validate(asdict(one)) for name, one in workspace.conditions.items()},
         observed_at=workspace.observed_at,
         error=error
         and WorkspaceErrorView(
-            reason=error.reason,
-            message=error.message,
-            is_terminal=error.is_terminal,
-            retry_count=error.retry_count,
+            reason=error.reason, message=error.message, is_terminal=error.is_terminal, retry_count=error.retry_count
         ),
         standby_ttl_seconds=workspace.standby_ttl_seconds,
         archive_ttl_seconds=workspace.archive_ttl_seconds,

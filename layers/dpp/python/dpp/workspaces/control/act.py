@@ -108,9 +108,7 @@ def _record_failure(database: Database, held: Lease, home: HomeContext, failure:
 
 
 def _write_empty_archive(provider: Provider, workspace: Workspace, held: Lease) -> _Recorded:
-    archive = archive_empty_home(
-        provider.archives, workspace.workspace_id, _op(workspace), held, homes=provider.homes
-    )
+    archive = archive_empty_home(provider.archives, workspace.workspace_id, _op(workspace), held, homes=provider.homes)
     return _Recorded(archive.key, HomeContext(archive=archive))
 
 
@@ -122,13 +120,7 @@ def _restore_home(provider: Provider, workspace: Workspace, held: Lease) -> _Rec
             raise OperationFailed("ArchiveUnproved", "The archive has no proof.", is_terminal=True)
         archive = found
     volume = restore_home(
-        provider.volumes,
-        provider.archives,
-        workspace.workspace_id,
-        _op(workspace),
-        archive,
-        held,
-        homes=provider.homes,
+        provider.volumes, provider.archives, workspace.workspace_id, _op(workspace), archive, held, homes=provider.homes
     )
     home = HomeContext(restore_marker=volume.restore_marker, generation=volume.generation, archive=archive)
     return _Recorded(workspace.archive_key, home)
@@ -149,12 +141,7 @@ def _stop_container(provider: Provider, workspace: Workspace, _held: Lease) -> _
 
 def _archive_home(provider: Provider, workspace: Workspace, held: Lease) -> _Recorded:
     archive = archive_home(
-        provider.volumes,
-        provider.archives,
-        workspace.workspace_id,
-        _op(workspace),
-        held,
-        homes=provider.homes,
+        provider.volumes, provider.archives, workspace.workspace_id, _op(workspace), held, homes=provider.homes
     )
     return _Recorded(archive.key, replace(workspace.home_ctx, archive=archive))
 

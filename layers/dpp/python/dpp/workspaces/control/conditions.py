@@ -34,17 +34,13 @@ def observe_archive(
     if found is None:
         return Observation(False, "ArchiveNotFound", "The archive in archive_key is not in the bucket.")
     if found.expires_at is not None and found.expires_at <= now:
-        return Observation(
-            False, "ArchiveExpired", "The archive has expired by the bucket's lifecycle rules."
-        )
+        return Observation(False, "ArchiveExpired", "The archive has expired by the bucket's lifecycle rules.")
     if proof is not None and proof.key == archive_key:
         if found.size_bytes != proof.size_bytes:
             message = f"The archive has {found.size_bytes} bytes; its proof says {proof.size_bytes}."
             return Observation(False, "ArchiveCorrupted", message)
         if found.etag != proof.etag:
-            return Observation(
-                False, "ArchiveCorrupted", "The archive is not the proved one: its ETag differs."
-            )
+            return Observation(False, "ArchiveCorrupted", "The archive is not the proved one: its ETag differs.")
     return Observation(True, "ArchiveUploaded", "The archive is available.")
 
 

@@ -60,9 +60,7 @@ class Lease:
 
     def note_outage(self, home: HomeContext, backoff_seconds: int) -> Workspace:
         """Record that the provider did not answer and release the lease. Raises LeaseLost."""
-        return self._note(
-            "note_outage", {"home_ctx": Jsonb(home_json(home)), "backoff_seconds": backoff_seconds}
-        )
+        return self._note("note_outage", {"home_ctx": Jsonb(home_json(home)), "backoff_seconds": backoff_seconds})
 
     def now(self, connection: Connection) -> datetime:
         """The time by Postgres's clock."""

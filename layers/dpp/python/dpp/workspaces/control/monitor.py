@@ -13,12 +13,7 @@ from uuid import UUID
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable
 from dpp.workspaces import store
-from dpp.workspaces.control.conditions import (
-    ObservedState,
-    calculate_phase,
-    conditions_after,
-    observe_archive,
-)
+from dpp.workspaces.control.conditions import ObservedState, calculate_phase, conditions_after, observe_archive
 from dpp.workspaces.model import ARCHIVE_READY, Conditions, Phase, Workspace, container_condition
 from dpp.workspaces.ports import Observation, Provider
 from dpp.workspaces.store import Writer
@@ -74,13 +69,7 @@ class PageReport:
 
 
 def observe_page(
-    database: Database,
-    provider: Provider,
-    *,
-    above: int,
-    tick_number: int,
-    limit: int,
-    now: datetime | None = None,
+    database: Database, provider: Provider, *, above: int, tick_number: int, limit: int, now: datetime | None = None
 ) -> PageReport:
     """Observe a page of the fleet with as few calls as the provider allows, and store the changes.
 
@@ -112,9 +101,7 @@ def _write(database: Database, observed: Sequence[_Observed], began: datetime) -
     stale = [
         found.workspace.workspace_id
         for found in observed
-        if not found.has_changed
-        and found.workspace.observed_at is not None
-        and found.workspace.observed_at <= old
+        if not found.has_changed and found.workspace.observed_at is not None and found.workspace.observed_at <= old
     ]
     with database.connection() as connection:
         for found in changed:
@@ -127,11 +114,7 @@ def _write(database: Database, observed: Sequence[_Observed], began: datetime) -
 
 
 def _observe(
-    provider: Provider,
-    workspaces: Sequence[Workspace],
-    now: datetime,
-    *,
-    checks_archive: Callable[[Workspace], bool],
+    provider: Provider, workspaces: Sequence[Workspace], now: datetime, *, checks_archive: Callable[[Workspace], bool]
 ) -> list[_Observed]:
     containers, volumes = _observe_resources(provider, [one.workspace_id for one in workspaces])
     infra = container_condition(provider.containers.infra)

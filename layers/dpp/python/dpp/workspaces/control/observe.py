@@ -19,12 +19,7 @@ from dpp.workspaces import store
 from dpp.workspaces.control import lease, monitor
 from dpp.workspaces.control.act import Clock
 from dpp.workspaces.control.message import MAX_DELAY_SECONDS, Observe, Work, body_of
-from dpp.workspaces.control.planner import (
-    OBSERVE_IN_OPERATION_SECONDS,
-    OBSERVE_TO_CONVERGE_SECONDS,
-    Kind,
-    Step,
-)
+from dpp.workspaces.control.planner import OBSERVE_IN_OPERATION_SECONDS, OBSERVE_TO_CONVERGE_SECONDS, Kind, Step
 from dpp.workspaces.control.reconcile import Outcome, ReconcileResult, reconcile
 from dpp.workspaces.model import Workspace
 from dpp.workspaces.ports import Provider

@@ -107,11 +107,7 @@ def _towards_desired_state(workspace: Workspace, now: datetime) -> Step:
         why = "A volume exists whose home is not proved: restore it, or find that it was restored."
         return Step(Kind.BEGIN, why, Operation.RESTORING)
     if LEVELS[phase] == LEVELS[desired]:
-        return Step(
-            Kind.REST,
-            f"The workspace is {phase}, as desired.",
-            observe_in_seconds=OBSERVE_WHEN_STABLE_SECONDS,
-        )
+        return Step(Kind.REST, f"The workspace is {phase}, as desired.", observe_in_seconds=OBSERVE_WHEN_STABLE_SECONDS)
     up = LEVELS[phase] < LEVELS[desired]
     operation = UP[phase] if up else DOWN[phase]
     if operation is Operation.STARTING and (wait := _restart_wait(workspace, now)) > 0:
@@ -119,9 +115,7 @@ def _towards_desired_state(workspace: Workspace, now: datetime) -> Step:
         return Step(Kind.WAIT, why, observe_in_seconds=_within(wait))
     target = RULES[operation].target
     return Step(
-        Kind.BEGIN,
-        f"The workspace is {phase}, and {desired} is desired: the next phase is {target}.",
-        operation,
+        Kind.BEGIN, f"The workspace is {phase}, and {desired} is desired: the next phase is {target}.", operation
     )
 
 

@@ -57,9 +57,7 @@ def reconcile(
         now = store.clock(connection, clock())
     if workspace.lease_until is not None and workspace.lease_until > now:
         held = Step(
-            Kind.WAIT,
-            "A process is working on the operation.",
-            observe_in_seconds=OBSERVE_IN_OPERATION_SECONDS,
+            Kind.WAIT, "A process is working on the operation.", observe_in_seconds=OBSERVE_IN_OPERATION_SECONDS
         )
         return ReconcileResult(Outcome.IDLE, held, workspace)
     step = next_step(workspace, now)

@@ -48,11 +48,7 @@ class Recovery:
 
 
 def recover(
-    recovery: Recovery,
-    workspace_id: UUID,
-    database: Database,
-    archives: Archives,
-    now: datetime | None = None,
+    recovery: Recovery, workspace_id: UUID, database: Database, archives: Archives, now: datetime | None = None
 ) -> Workspace:
     """Clear the error. Raises WorkspaceNotFound, NotRecoverable, ArchiveUnknown."""
     with database.connection() as connection:
@@ -60,9 +56,7 @@ def recover(
     if workspace is None:
         raise WorkspaceNotFound
     if workspace.error_info is None and not is_fresh(workspace):
-        raise NotRecoverable(
-            "The workspace has not been observed since it was recovered: try again in a few seconds."
-        )
+        raise NotRecoverable("The workspace has not been observed since it was recovered: try again in a few seconds.")
     if recovery.method is RecoveryMethod.STOP_CONTAINER:
         return _stop(recovery, workspace, database, now)
     archive_key, home = _after(recovery, workspace, archives)
@@ -100,9 +94,7 @@ def _after(recovery: Recovery, workspace: Workspace, archives: Archives) -> tupl
                 raise NotRecoverable("The workspace has no volume with a complete home.")
             return None, replace(workspace.home_ctx, archive=None, last_action=None)
         case RecoveryMethod.FROM_ARCHIVE | RecoveryMethod.EMPTY if workspace.volume_ready:
-            raise NotRecoverable(
-                "The workspace has a volume that may hold its home, which must not be replaced."
-            )
+            raise NotRecoverable("The workspace has a volume that may hold its home, which must not be replaced.")
         case RecoveryMethod.FROM_ARCHIVE:
             archive = _proved(recovery.archive_key or workspace.archive_key, workspace, archives)
             return archive.key, HomeContext(archive=archive)

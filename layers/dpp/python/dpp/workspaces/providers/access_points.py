@@ -32,9 +32,7 @@ class AccessPoints:
     leftover access point does not recreate a home.
     """
 
-    def __init__(
-        self, settings: AwsWorkspaceSettings, client_factory: "Callable[[], EFSClient]" = efs_client
-    ) -> None:
+    def __init__(self, settings: AwsWorkspaceSettings, client_factory: "Callable[[], EFSClient]" = efs_client) -> None:
         self._settings = settings
         self._client_factory = client_factory
 
@@ -72,9 +70,7 @@ class AccessPoints:
         EFS has no lookup by token or tag, so this reads all access points of the file system, 100 per call.
         """
         with provider_failures(_REJECTED):
-            return [
-                point["AccessPointId"] for point in self._all() if _is_of(point, workspace_id, generation)
-            ]
+            return [point["AccessPointId"] for point in self._all() if _is_of(point, workspace_id, generation)]
 
     def delete(self, access_point_id: str) -> None:
         """Delete the access point. Does nothing if it doesn't exist."""

@@ -68,9 +68,7 @@ class AwsWorkspaceSettings(ContainerSizeSettings):
     efs_id: str = Field(
         description="The EFS file system of homes.", alias="DPP_WORKSPACE_EFS_ID", pattern=r"^fs-[0-9a-f]+$"
     )
-    image: str = Field(
-        description="The image of containers, from ECR.", alias="DPP_WORKSPACE_IMAGE", pattern=r"^\S+$"
-    )
+    image: str = Field(description="The image of containers, from ECR.", alias="DPP_WORKSPACE_IMAGE", pattern=r"^\S+$")
     architecture: Literal["ARM64", "X86_64"] = Field(
         description="The architecture of the image.", default="ARM64", alias="DPP_WORKSPACE_ARCHITECTURE"
     )
@@ -81,21 +79,15 @@ class AwsWorkspaceSettings(ContainerSizeSettings):
         max_length=16,  # the limit of ECS
     )
     security_group: str = Field(
-        description="The security group of containers.",
-        alias="DPP_WORKSPACE_SECURITY_GROUP",
-        pattern=r"^sg-[0-9a-f]+$",
+        description="The security group of containers.", alias="DPP_WORKSPACE_SECURITY_GROUP", pattern=r"^sg-[0-9a-f]+$"
     )
     task_role_arn: str = Field(
         description="The task role of containers.", alias="DPP_WORKSPACE_TASK_ROLE_ARN", pattern=_ROLE
     )
     execution_role_arn: str = Field(
-        description="The execution role of containers.",
-        alias="DPP_WORKSPACE_EXECUTION_ROLE_ARN",
-        pattern=_ROLE,
+        description="The execution role of containers.", alias="DPP_WORKSPACE_EXECUTION_ROLE_ARN", pattern=_ROLE
     )
-    log_group: str = Field(
-        description="The log group of containers.", alias="DPP_WORKSPACE_LOG_GROUP", min_length=1
-    )
+    log_group: str = Field(description="The log group of containers.", alias="DPP_WORKSPACE_LOG_GROUP", min_length=1)
     home_in_container: str = Field(
         description="The path of the home in the container.",
         default="/home/workspace",

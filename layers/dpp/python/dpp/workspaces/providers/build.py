@@ -27,9 +27,7 @@ def _local(settings: ProviderSettings, root: Path, archives: S3Archives) -> Prov
     volumes.set_up()
     command = None if settings.command is None else shlex.split(settings.command)
     marks = {name: os.environ[name] for name in _MARKS if name in os.environ}
-    return Provider(
-        ProcessContainers(root / "containers", volumes, command, marks), volumes, archives, home_tar
-    )
+    return Provider(ProcessContainers(root / "containers", volumes, command, marks), volumes, archives, home_tar)
 
 
 _MARKS = ("DPP_LOCAL_STATE",)

@@ -22,15 +22,7 @@ from uuid import UUID, uuid4
 
 from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Observation, Volume
-from dpp.workspaces.providers.disk import (
-    FOLDER,
-    failing_as,
-    flush,
-    locked,
-    remove,
-    sync_folder,
-    write_durably,
-)
+from dpp.workspaces.providers.disk import FOLDER, failing_as, flush, locked, remove, sync_folder, write_durably
 
 _GENERATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _GENERATIONS, _LOCKS, _TRASH = "generations", "locks", "trash"
@@ -108,9 +100,7 @@ class DirectoryVolumes:
                         return existing
                     raise OperationFailed("VolumeExists", "A volume of another restore already exists.")
                 if not prepared.is_dir():
-                    raise OperationFailed(
-                        "PreparedGone", "Another process has prepared this volume meanwhile."
-                    )
+                    raise OperationFailed("PreparedGone", "Another process has prepared this volume meanwhile.")
                 marker = {"restore_marker": restore_marker, "generation": generation}
                 write_durably(folder / _MARKER, json.dumps(marker).encode())
                 self._link(workspace_id, folder)

@@ -14,9 +14,7 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags to open a folder (open(2))."""
 
-_OUTAGES = frozenset(
-    {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
-)
+_OUTAGES = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 
 
 @contextmanager

@@ -21,12 +21,7 @@ class EfsVolumes:
     """
 
     def __init__(
-        self,
-        volumes: Volumes,
-        access_points: AccessPoints,
-        in_use: Callable[[UUID], bool],
-        *,
-        owner: tuple[int, int],
+        self, volumes: Volumes, access_points: AccessPoints, in_use: Callable[[UUID], bool], *, owner: tuple[int, int]
     ) -> None:
         """`owner`: uid and gid with which containers write, and which own each home."""
         self._volumes = volumes

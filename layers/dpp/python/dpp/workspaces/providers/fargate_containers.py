@@ -16,11 +16,7 @@ from dpp.workspaces.providers.task_definitions import DesiredDefinition, TaskDef
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
-    from mypy_boto3_ecs.type_defs import (
-        DeploymentConfigurationTypeDef,
-        NetworkConfigurationTypeDef,
-        ServiceTypeDef,
-    )
+    from mypy_boto3_ecs.type_defs import DeploymentConfigurationTypeDef, NetworkConfigurationTypeDef, ServiceTypeDef
     from mypy_boto3_efs import EFSClient
 
 _REJECTED = "ContainerRejected"
@@ -29,9 +25,7 @@ _SERVICES_PER_CALL = 10
 _TASKS_PER_CALL = 100
 # The old task stops before the new one starts: two containers never write to one home.
 _DEPLOYMENT: "DeploymentConfigurationTypeDef" = {"minimumHealthyPercent": 0, "maximumPercent": 100}
-_NOT_FOUND = Observation(
-    ready=False, reason="ContainerNotFound", message="there is no service with this name"
-)
+_NOT_FOUND = Observation(ready=False, reason="ContainerNotFound", message="there is no service with this name")
 # A task may still write, or `stop` has yet to delete the service: in both cases `stop` has to be called again.
 _STOPPING = Observation(
     ready=True, reason="ContainerStopping", message="the service is scaled to zero, and not deleted yet"
@@ -63,10 +57,7 @@ class FargateContainers:
         with provider_failures(_REJECTED):
             for some in batched(dict.fromkeys(workspace_ids), _SERVICES_PER_CALL, strict=False):
                 services |= self._describe([family_of(workspace_id) for workspace_id in some])
-        return {
-            workspace_id: _observation(services.get(family_of(workspace_id)))
-            for workspace_id in workspace_ids
-        }
+        return {workspace_id: _observation(services.get(family_of(workspace_id))) for workspace_id in workspace_ids}
 
     def start(self, workspace_id: UUID, volume: Volume) -> None:
         """Run one task on this volume, through the access point of its generation.
@@ -131,9 +122,7 @@ class FargateContainers:
         """True while a task of the workspace may write to its home, or may still be started."""
         with provider_failures(_REJECTED):
             service = self._service(workspace_id)
-            is_scaled_up = (
-                service is not None and service["status"] == _ACTIVE and service["desiredCount"] > 0
-            )
+            is_scaled_up = service is not None and service["status"] == _ACTIVE and service["desiredCount"] > 0
             return is_scaled_up or self._has_live_task(workspace_id, service)
 
     def _has_live_task(self, workspace_id: UUID, service: "ServiceTypeDef | None") -> bool:
@@ -172,14 +161,10 @@ class FargateContainers:
             raise ProviderUnavailable("ECS returned a deleted service")
 
     def _scale_to_zero(self, workspace_id: UUID) -> None:
-        self._ecs.update_service(
-            cluster=self._settings.ecs_cluster, service=family_of(workspace_id), desiredCount=0
-        )
+        self._ecs.update_service(cluster=self._settings.ecs_cluster, service=family_of(workspace_id), desiredCount=0)
 
     def _delete(self, workspace_id: UUID) -> None:
-        self._ecs.delete_service(
-            cluster=self._settings.ecs_cluster, service=family_of(workspace_id), force=True
-        )
+        self._ecs.delete_service(cluster=self._settings.ecs_cluster, service=family_of(workspace_id), force=True)
 
     def _unless_gone(self, step: Callable[[UUID], None], workspace_id: UUID) -> None:
         """Run `step`, and ignore that the service was deleted meanwhile."""
@@ -201,11 +186,7 @@ class FargateContainers:
         for failure in answer["failures"]:
             if failure.get("reason") != "MISSING":
                 raise ProviderUnavailable(str(failure.get("reason")))
-        return {
-            service["serviceName"]: service
-            for service in answer["services"]
-            if service["status"] != _INACTIVE
-        }
+        return {service["serviceName"]: service for service in answer["services"] if service["status"] != _INACTIVE}
 
     def _task_statuses(self, workspace_id: UUID) -> Iterator[str]:
         """The last status of each task, including tasks that are to stop and may not have stopped yet."""
@@ -249,9 +230,7 @@ def _path_in_file_system(workspace_id: UUID, volume: Volume) -> str:
     folder, root = home.parent, home.parents[min(3, len(home.parents) - 1)]
     linked = (root / f"ws-{workspace_id}-home").resolve() == folder
     if not (linked and folder.stem == volume.generation and home.is_dir()):
-        raise OperationFailed(
-            "VolumeGone", "The workspace no longer has the volume that the container was to run on."
-        )
+        raise OperationFailed("VolumeGone", "The workspace no longer has the volume that the container was to run on.")
     return f"/{home.relative_to(root)}"
 
 
@@ -274,6 +253,4 @@ def _not_running(service: "ServiceTypeDef") -> Observation:
         deployment.get("status") == "PRIMARY" and deployment.get("failedTasks", 0) > 0
         for deployment in service.get("deployments", [])
     )
-    return Observation(
-        ready=False, reason="ContainerFailing" if fails else "ContainerStarting", message=message
-    )
+    return Observation(ready=False, reason="ContainerFailing" if fails else "ContainerStarting", message=message)

@@ -46,12 +46,7 @@ def archive_home(
     found = archives.head(key)
     if volume is not None:
         return _write_and_prove(
-            archives,
-            key,
-            found,
-            lambda: _pack_existing(volumes, volume, heartbeat, homes),
-            heartbeat,
-            homes=homes,
+            archives, key, found, lambda: _pack_existing(volumes, volume, heartbeat, homes), heartbeat, homes=homes
         )
     proof = _matching_proof(archives, found)
     if proof is not None:
@@ -74,9 +69,7 @@ def archive_empty_home(
     with tempfile.TemporaryDirectory(prefix="dpp-home-") as folder:
         home = Path(folder)
         os.utime(home, ns=(0, 0))  # so that it always packs to the same bytes
-        return _write_and_prove(
-            archives, key, found, lambda: homes.pack(home, heartbeat), heartbeat, homes=homes
-        )
+        return _write_and_prove(archives, key, found, lambda: homes.pack(home, heartbeat), heartbeat, homes=homes)
 
 
 def restore_home(  # noqa: PLR0917 - the parameters of archive_home, and the archive
@@ -99,9 +92,7 @@ def restore_home(  # noqa: PLR0917 - the parameters of archive_home, and the arc
     if existing is not None:
         if existing.restore_marker == archive.key:
             return existing
-        raise OperationFailed(
-            "VolumeExists", "The workspace has a volume that was restored from another archive."
-        )
+        raise OperationFailed("VolumeExists", "The workspace has a volume that was restored from another archive.")
     generation = str(op_id)
     prepared = volumes.prepare(workspace_id, generation)
     chunks = _HashingReader(archives.read(archive.key, heartbeat))
@@ -143,9 +134,7 @@ def _matching_proof(archives: Archives, found: ArchiveObject | None) -> Archive 
     return proof if proof is not None and _is_of(found, proof) else None
 
 
-def _pack_existing(
-    volumes: Volumes, volume: Volume, heartbeat: Heartbeat, homes: HomeFormat
-) -> Iterator[bytes]:
+def _pack_existing(volumes: Volumes, volume: Volume, heartbeat: Heartbeat, homes: HomeFormat) -> Iterator[bytes]:
     """Pack the home, and fail at the end if the volume was deleted meanwhile.
 
     A deletion unlinks the volume before it removes files, so a delayed process that packs files under removal detects
@@ -205,9 +194,7 @@ def _read_back_and_prove(
 def _check_object(archives: Archives, archive: Archive) -> None:
     found = archives.head(archive.key)
     if found is None:
-        raise OperationFailed(
-            "ArchiveNotFound", "The bucket has no object with the archive's key.", is_terminal=True
-        )
+        raise OperationFailed("ArchiveNotFound", "The bucket has no object with the archive's key.", is_terminal=True)
     if not _is_of(found, archive):
         raise _corrupted("The object is not the proved archive.")
 

@@ -159,9 +159,7 @@ def _member(
 
 
 def _compare(before: os.stat_result, after: os.stat_result) -> None:
-    if any(
-        getattr(before, what) != getattr(after, what) for what in ("st_size", "st_mtime_ns", "st_ctime_ns")
-    ):
+    if any(getattr(before, what) != getattr(after, what) for what in ("st_size", "st_mtime_ns", "st_ctime_ns")):
         raise _changed()
 
 

@@ -65,9 +65,7 @@ def _signalled(workspace_id: UUID, sessions: set[int], how: signal.Signals, seco
                     descriptors[pid] = os.pidfd_open(pid)
                     opened.callback(os.close, descriptors[pid])
             # Again: with the descriptors open, a reused process id would be noticed.
-            signalled = [
-                descriptors[pid] for pid in _with_sessions(workspace_id, sessions) & descriptors.keys()
-            ]
+            signalled = [descriptors[pid] for pid in _with_sessions(workspace_id, sessions) & descriptors.keys()]
             for descriptor in signalled:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(descriptor, how)

@@ -60,9 +60,7 @@ class S3Archives:
         self.bucket = bucket
         self._client_factory = client_factory
 
-    def write(
-        self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None
-    ) -> Archive:
+    def write(self, key: str, chunks: Iterator[bytes], heartbeat: Heartbeat, replaces: str | None = None) -> Archive:
         """Store the chunks, in parts if they exceed one part. Raises OperationFailed `ArchiveExists`."""
         digest, size_bytes = hashlib.sha256(), 0
         upload: _Upload | None = None
@@ -126,9 +124,7 @@ class S3Archives:
                 return None
         try:
             stored = json.loads(body)
-            archive = Archive(
-                str(stored["key"]), int(stored["size_bytes"]), str(stored["sha256"]), str(stored["etag"])
-            )
+            archive = Archive(str(stored["key"]), int(stored["size_bytes"]), str(stored["sha256"]), str(stored["etag"]))
         except (ValueError, KeyError, TypeError):
             return None
         return archive if archive.key == key else None
@@ -254,9 +250,7 @@ def _refusing_to_overwrite() -> Iterator[None]:
         yield
     except ClientError as cause:
         if _code_of(cause) in _PRECONDITION_FAILED:
-            raise OperationFailed(
-                "ArchiveExists", "The bucket has another object with the archive's key."
-            ) from cause
+            raise OperationFailed("ArchiveExists", "The bucket has another object with the archive's key.") from cause
         raise
 
 

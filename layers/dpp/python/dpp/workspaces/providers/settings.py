@@ -15,9 +15,7 @@ class ProviderSettings(ArchiveSettings):
         description="`local`: processes and folders of this machine. `aws`: ECS on Fargate, EFS.",
     )
     root: str = Field(
-        alias="DPP_WORKSPACE_ROOT",
-        pattern=r"^/",
-        description="The folder of homes; on AWS the mount point of EFS.",
+        alias="DPP_WORKSPACE_ROOT", pattern=r"^/", description="The folder of homes; on AWS the mount point of EFS."
     )
     command: str | None = Field(
         default=None,

@@ -66,11 +66,7 @@ class UnpackSink:
         """Create another name of an earlier file."""
         with opened_folder(self._root_fd, target[:-1]) as target_fd:
             os.link(
-                target[-1],
-                member.names[-1],
-                src_dir_fd=target_fd,
-                dst_dir_fd=self._folder_fd,
-                follow_symlinks=False,
+                target[-1], member.names[-1], src_dir_fd=target_fd, dst_dir_fd=self._folder_fd, follow_symlinks=False
             )
 
     def _switch_to(self, folder_fd: int) -> None:

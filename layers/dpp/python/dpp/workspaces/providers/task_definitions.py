@@ -58,10 +58,7 @@ class TaskDefinitions:
         request = self._request(workspace_id, access_point)
         fingerprint = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         (container,) = request["containerDefinitions"]
-        labelled = {
-            **request,
-            "containerDefinitions": [{**container, "dockerLabels": {_FINGERPRINT: fingerprint}}],
-        }
+        labelled = {**request, "containerDefinitions": [{**container, "dockerLabels": {_FINGERPRINT: fingerprint}}]}
         return DesiredDefinition(labelled, access_point, fingerprint)  # type: ignore[arg-type]
 
     def describe(self, arn: str) -> RegisteredDefinition:

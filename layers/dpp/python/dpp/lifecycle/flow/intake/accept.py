@@ -20,11 +20,7 @@ class IntakeOutcome(StrEnum):
 
 
 def accept_event(
-    connection: Connection,
-    event: NewEvent,
-    arrival: Arrival,
-    horizon_days: int,
-    now: datetime | None = None,
+    connection: Connection, event: NewEvent, arrival: Arrival, horizon_days: int, now: datetime | None = None
 ) -> IntakeOutcome:
     """Mark the event's id as seen and, if it is new, write the PENDING event, both in one transaction. May be repeated.
 

@@ -94,9 +94,7 @@ def from_github(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     if effects.github_login is None:
         raise NotConfigured
     _check(
-        effects,
-        lambda secrets: secrets.github,
-        lambda secret: check_github(secret, delivery.body, delivery.signature),
+        effects, lambda secrets: secrets.github, lambda secret: check_github(secret, delivery.body, delivery.signature)
     )
     payload = _read(delivery)
     return _take(effects, github_webhook.event_of(delivery.kind or "", payload, effects.github_login))
@@ -104,11 +102,7 @@ def from_github(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
 
 def from_jira(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     """Process a delivery of Jira. Raises the same errors as `from_github`."""
-    _check(
-        effects,
-        lambda secrets: secrets.jira,
-        lambda secret: check_jira(secret, delivery.body, delivery.signature),
-    )
+    _check(effects, lambda secrets: secrets.jira, lambda secret: check_jira(secret, delivery.body, delivery.signature))
     return _take(effects, jira.event_of(_read(delivery)))
 
 
@@ -117,9 +111,7 @@ def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
     _check(
         effects,
         lambda secrets: secrets.slack,
-        lambda secret: check_slack(
-            secret, delivery.body, delivery.signature, delivery.timestamp, effects.clock()
-        ),
+        lambda secret: check_slack(secret, delivery.body, delivery.signature, delivery.timestamp, effects.clock()),
     )
     match slack_events.content_of(_read(delivery)):
         case None:
@@ -132,9 +124,7 @@ def from_slack(effects: WebhookEffects, delivery: Delivery) -> DeliveryResult:
             assert_never(other)
 
 
-def _check(
-    effects: WebhookEffects, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]
-) -> None:
+def _check(effects: WebhookEffects, of: Callable[[WebhookSecrets], str | None], check: Callable[[str], None]) -> None:
     """Verify with the cached secret and, if that fails, with the renewed one."""
     secret = of(effects.secrets.current)
     if secret is None:

@@ -21,12 +21,7 @@ def outside_window(
     connection: Connection, happened_at: datetime, horizon_days: int, ahead_hours: int, now: datetime | None
 ) -> bool:
     """True if the event is at the horizon or older, or too far in the future."""
-    params = {
-        "happened_at": happened_at,
-        "horizon_days": horizon_days,
-        "ahead_hours": ahead_hours,
-        "now": now,
-    }
+    params = {"happened_at": happened_at, "horizon_days": horizon_days, "ahead_hours": ahead_hours, "now": now}
     row = connection.execute(QUERIES["outside_window"], params).fetchone()
     return row is None or bool(row[0])
 

@@ -48,17 +48,13 @@ def find(connection: Connection, source: Source, now: datetime | None) -> Source
     return SourceRow() if row is None else SourceRow(*row)
 
 
-def polled(
-    connection: Connection, source: Source, etag: str | None, started_at: datetime, wait_seconds: int
-) -> None:
+def polled(connection: Connection, source: Source, etag: str | None, started_at: datetime, wait_seconds: int) -> None:
     """Record a complete poll."""
     params = {"source": source, "etag": etag, "started_at": started_at, "wait_seconds": wait_seconds}
     connection.execute(QUERIES["polled"], params)
 
 
-def failed(
-    connection: Connection, source: Source, error: str, started_at: datetime, wait_seconds: int
-) -> None:
+def failed(connection: Connection, source: Source, error: str, started_at: datetime, wait_seconds: int) -> None:
     """Record a failed poll."""
     params = {"source": source, "error": error[:500], "started_at": started_at, "wait_seconds": wait_seconds}
     connection.execute(QUERIES["failed"], params)

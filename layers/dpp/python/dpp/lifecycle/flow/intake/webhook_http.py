@@ -46,9 +46,7 @@ def error_headers(error: Exception | None) -> dict[str, str]:
 
 def github_delivery(event: "APIGatewayProxyEvent") -> Delivery:
     """Read a request of GitHub. Raises ProblemError."""
-    return Delivery(
-        _body(event), single_header(event, "X-Hub-Signature-256"), single_header(event, "X-GitHub-Event")
-    )
+    return Delivery(_body(event), single_header(event, "X-Hub-Signature-256"), single_header(event, "X-GitHub-Event"))
 
 
 def jira_delivery(event: "APIGatewayProxyEvent") -> Delivery:

@@ -69,9 +69,7 @@ def page_events(
     return [(row["sequence"], _event(row)) for row in named_rows(connection, QUERIES["page_events"], params)]
 
 
-def page_tasks(
-    connection: Connection, *, below: int, limit: int, status: TaskStatus | None
-) -> list[tuple[int, Task]]:
+def page_tasks(connection: Connection, *, below: int, limit: int, status: TaskStatus | None) -> list[tuple[int, Task]]:
     """Tasks with their sequences, the newest first."""
     params = {"below": below, "limit": limit, "status": status}
     return [(row["sequence"], _task(row)) for row in named_rows(connection, QUERIES["page_tasks"], params)]

@@ -14,16 +14,7 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from dpp.lifecycle.flow.errors import SourceUnavailable
-from dpp.lifecycle.flow.model import (
-    MAX_BODY,
-    MAX_TITLE,
-    MAX_URL,
-    EventKind,
-    NewEvent,
-    Source,
-    Subject,
-    bounded,
-)
+from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, MAX_URL, EventKind, NewEvent, Source, Subject, bounded
 from dpp.lifecycle.flow.ports import Outside, OutsideReply, OutsideRequest, Target
 from dpp.lifecycle.flow.sources.polling import (
     EventSink,
@@ -43,10 +34,7 @@ KIND_OF_REASON: Mapping[str, EventKind] = {
     "assign": EventKind.ASSIGNED,
     "review_requested": EventKind.REVIEW_REQUESTED,
 }
-_MARK: Mapping[EventKind, str] = {
-    EventKind.ASSIGNED: "#assign",
-    EventKind.REVIEW_REQUESTED: "#review_request",
-}
+_MARK: Mapping[EventKind, str] = {EventKind.ASSIGNED: "#assign", EventKind.REVIEW_REQUESTED: "#review_request"}
 _HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
 _PATH = re.compile(r"https?://[^/?#]+(?:/api/v3)?/repos/((?:[A-Za-z0-9_.-]+/){2,6}[A-Za-z0-9_.-]+)", re.ASCII)
 _COMMENT = re.compile(r".+/comments/\d+", re.ASCII)
@@ -225,9 +213,7 @@ def _fetch(outside: Outside, path: str, now: datetime) -> Item | None:
 
 
 def _bare_subject(notification: _Notification) -> Subject:
-    return subject_of(
-        notification.repository.full_name, notification.subject.title, url=None, actor="", body=None
-    )
+    return subject_of(notification.repository.full_name, notification.subject.title, url=None, actor="", body=None)
 
 
 def _with_body(bare: NewEvent, notification: _Notification, item: Item) -> NewEvent:

@@ -106,11 +106,7 @@ def _assignment(event_name: str, delivery: _Payload, login: str) -> NewEvent | N
 
 
 def _event(
-    kind: EventKind,
-    delivery: _Payload,
-    about: tuple[_Item, _Item],
-    url: str,
-    happened_at: AwareDatetime | None,
+    kind: EventKind, delivery: _Payload, about: tuple[_Item, _Item], url: str, happened_at: AwareDatetime | None
 ) -> NewEvent:
     """`about`: the item with the title, and the item with the text."""
     topic, text = about
@@ -119,10 +115,6 @@ def _event(
     if not event_id or happened_at is None:
         raise UnreadableDelivery
     subject = subject_of(
-        delivery.repository.full_name,
-        topic.title or "",
-        url=text.html_url,
-        actor=delivery.sender.login,
-        body=text.body,
+        delivery.repository.full_name, topic.title or "", url=text.html_url, actor=delivery.sender.login, body=text.body
     )
     return NewEvent(event_id, Source.GITHUB, kind, happened_at, subject)

@@ -13,16 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpp.lifecycle.flow.errors import SourceUnavailable, UnreadableDelivery
-from dpp.lifecycle.flow.model import (
-    MAX_BODY,
-    MAX_TITLE,
-    MAX_URL,
-    EventKind,
-    NewEvent,
-    Source,
-    Subject,
-    bounded,
-)
+from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, MAX_URL, EventKind, NewEvent, Source, Subject, bounded
 from dpp.lifecycle.flow.ports import Outside, OutsideRequest, Target
 from dpp.lifecycle.flow.sources.polling import (
     POLL_SECONDS,
@@ -43,17 +34,7 @@ _ORDER = re.compile(r"""\border\s+by\b[^"']*$""", re.IGNORECASE)
 _CHANGES = ("jira:issue_created", "jira:issue_updated")  # compared, not hashed: the value may have any type
 _MAX_DEPTH = 60
 _BLOCKS = frozenset(
-    {
-        "paragraph",
-        "heading",
-        "listItem",
-        "blockquote",
-        "codeBlock",
-        "tableRow",
-        "rule",
-        "panel",
-        "mediaSingle",
-    }
+    {"paragraph", "heading", "listItem", "blockquote", "codeBlock", "tableRow", "rule", "panel", "mediaSingle"}
 )
 
 
@@ -180,8 +161,7 @@ def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:
     stamp = updated.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     who = actor or fields.creator
     subject = Subject(
-        place=bounded(fields.project.key if fields.project else "", MAX_TITLE)
-        or issue.key.rpartition("-")[0],
+        place=bounded(fields.project.key if fields.project else "", MAX_TITLE) or issue.key.rpartition("-")[0],
         title=bounded(fields.summary or "", MAX_TITLE) or issue.key,
         url=_address(issue),
         actor=bounded(who.displayName if who else "", MAX_TITLE),

@@ -24,9 +24,7 @@ def check_jira(secret: str, body: bytes, signature: str | None) -> None:
     _compare(f"sha256={_digest(secret, body)}", signature)
 
 
-def check_slack(
-    secret: str, body: bytes, signature: str | None, timestamp: str | None, now: datetime
-) -> None:
+def check_slack(secret: str, body: bytes, signature: str | None, timestamp: str | None, now: datetime) -> None:
     """`X-Slack-Signature: v0=…` over `v0:{X-Slack-Request-Timestamp}:{body}`. Raises BadSignature, StaleDelivery.
 
     The time is checked after the signature, which covers it, so that an attacker can't learn our clock.
