@@ -66,7 +66,7 @@ def test_a_report_that_the_document_allows_is_accepted(errors: AuthErrorsApi) ->
         if response.status_code == 400:  # a rule that only the description can state
             assert "\\u0000" in json.dumps(case.body), response.text
         elif response.status_code == 422:
-            assert "must be of this century" in response.text
+            assert "must be a time in the years 2000 to 2099" in response.text
             assert not json.loads(json.dumps(case.body))["occurredAt"].startswith("20")
         else:  # 409: the same id for another report
             assert response.status_code in {200, 201, 409}, response.text

@@ -255,8 +255,8 @@ class TestPolicies:
         assert (none.exit_code, "only operators decide" in none.stderr) == (0, True)
         assert shell.out("auth-errors", "policy", "check", EXAMPLE) == "4 policies, no errors\n"
         setting = ("auth-errors", "policy", "set", EXAMPLE, "--reason", "to begin with")
-        assert shell.out(*setting) == "version 1 decides from now on: 4 policies\n"
-        assert shell.out(*setting) == "version 1 says the same and decides already\n"
+        assert shell.out(*setting) == "version 1 is active: 4 policies\n"
+        assert shell.out(*setting) == "version 1 with the same policies is already active\n"
         shown = shell.out("auth-errors", "policy", "show")
         assert "kim, " in shown
         assert "100 or more within 5 min" in shown
@@ -265,11 +265,11 @@ class TestPolicies:
         other = tmp_path / "other.json"
         other.write_text(json.dumps(kept[:1]), encoding="utf-8")
         asked = ("auth-errors", "policy", "set", str(other), "--reason", "fewer", "--as", "lee")
-        assert shell.out(*asked) == "version 2 decides from now on: 1 policy\n"
+        assert shell.out(*asked) == "version 2 is active: 1 policy\n"
         assert len(shell.data("auth-errors", "policy", "show", "--version", "1")) == 4
-        assert shell.refused("auth-errors", "policy", "show", "--version", "3") == "there is no version 3"
+        assert shell.refused("auth-errors", "policy", "show", "--version", "3") == "policy version 3 does not exist"
         emptied = shell.out("auth-errors", "policy", "set", "[]", "--reason", "none")  # the array itself
-        assert emptied == "version 3 decides from now on: 0 policies\n"
+        assert emptied == "version 3 is active: 0 policies\n"
 
     @pytest.mark.parametrize(
         ("data", "faults"),

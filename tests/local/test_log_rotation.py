@@ -184,7 +184,7 @@ class TestCrash:
         written(log, range(20_000))
         program = (
             "import os, signal, sys\nfrom datetime import UTC, datetime\nfrom pathlib import Path\n"
-            "from dpp_cli import log_files\nfrom dpp_cli.local.rotation import LogRules, tidy\n"
+            "from dpp_cli.local import log_files\nfrom dpp_cli.local.rotation import LogRules, tidy\n"
             "log_files.drop_head = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
             "tidy(Path(sys.argv[1]), LogRules.of({'DPP_RETENTION': '{\"log_max_mb\": 1}'}), datetime.now(UTC))\n"
         )

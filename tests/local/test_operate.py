@@ -75,7 +75,7 @@ def test_a_credit_repeated_with_its_id_counts_once(shell: Shell) -> None:
         (("key", "create", "nobody"), "tenant does not exist"),
         (("ledger", "show", "nobody"), "no tenant nobody"),
         (("ledger", "credit", "nobody", "5e3"), "decimal string"),
-        (("ledger", "credit", "nobody", "0"), "from 1 to"),
+        (("ledger", "credit", "nobody", "0"), "must be 1 to"),
         (("tenant", "create", "not an id"), "tenants_tenant_id_check"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_dispute_is_shown_with_its_evidence_and_ended_as_decided(
     assert (printed["run_id"], printed["receipt"]["kind"], printed["is_reserved"]) == (run.id, "REFUNDED", False)
 
     assert "decimal string" in shell.refused("dispute", "settle", run.id, "1e3")
-    assert "not more" in shell.refused("dispute", "settle", run.id, "99.0000")
+    assert "at most its" in shell.refused("dispute", "settle", run.id, "99.0000")
     assert "FAILED, SETTLED, charged 0.0050 USD" in shell.dpp("dispute", "settle", run.id, "0.0050")
     assert "is not disputed" in shell.refused("dispute", "settle", run.id, "0.0050")
     assert "no disputed runs" in shell.dpp("dispute", "list")

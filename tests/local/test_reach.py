@@ -98,7 +98,7 @@ def test_a_wrong_value_of_a_deployment_is_a_sentence(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DATABASE_URL", "postgresql://there/dpp")
     monkeypatch.setenv("DPP_RUN_QUEUE_URL", "https://there")
     monkeypatch.setenv("DPP_TIME_ZONE", "Asia/Pyeongyang")
-    with pytest.raises(StackError, match="DPP_TIME_ZONE: no time zone"):
+    with pytest.raises(StackError, match="DPP_TIME_ZONE: not a time zone"):
         reach(_Wanted)
 
 

@@ -69,7 +69,7 @@ def test_submit_and_wait_print_the_verified_answer(typed: Typed) -> None:
         "used     0.0500 of 0.2500 USD; 9.9500 left",
         "tokens   7",
     ]
-    assert re.fullmatch(r"  result     SHA-256 [0-9a-f]{64}, verified", lines[4])
+    assert re.fullmatch(r"  result   SHA-256 [0-9a-f]{64}, verified", lines[4])
     assert json.loads("\n".join(lines[5:])) == {"answer_text": "42", "confidence": 0.9}
 
 
@@ -164,8 +164,8 @@ def test_a_result_that_was_changed_is_exit_code_6_and_is_not_printed(typed: Type
         (SUBMIT[:3], 2, "--max-cost"),
         ((*SUBMIT, "-i", "question=again"), 2, "question was given twice"),
         ((*SUBMIT, "-i", "no-such.json"), 2, "can't read no-such.json"),
-        ((*SUBMIT, "-i", 'context:={"a": 1, "a": 2}'), 2, "stands twice"),
-        ((*SUBMIT, "-i", "context:=NaN"), 2, "no number of JSON"),
+        ((*SUBMIT, "-i", 'context:={"a": 1, "a": 2}'), 2, "has a name twice"),
+        ((*SUBMIT, "-i", "context:=NaN"), 2, "not a JSON number"),
         (("run", "get", "a/../b"), 2, "no run's id"),
         (("run", "get", "00000000-0000-4000-8000-000000000000"), 1, "404 NOT_FOUND: No such run"),
         ((*SUBMIT[:4], "100", *SUBMIT[5:]), 1, "402 BUDGET_DRAINED"),
@@ -221,8 +221,11 @@ def test_the_key_may_stand_in_a_file_and_what_comes_next_names_it(
     (tmp_path / "my key").write_text(f"{tenant.token}\n")
     ended = typed(*SUBMIT, "--api", url, "--key-file", str(tmp_path / "my key"))
     assert ended.exit_code == 0
-    assert f"`dpp run wait {ended.out.strip()} --api {url} --key-file '{tmp_path}/my key'` waits" in ended.err
-    assert "no local one: the local stack isn't up" in typed(*SUBMIT, "--key-file", str(tmp_path / "my key")).err
+    assert f"to wait for it: `dpp run wait {ended.out.strip()} --api {url} --key-file '{tmp_path}/my key'`" in ended.err
+    assert (
+        "start the local stack (the local stack is not running"
+        in typed(*SUBMIT, "--key-file", str(tmp_path / "my key")).err
+    )
 
 
 def test_the_local_stack_is_found_where_nobody_names_an_api(

@@ -54,7 +54,7 @@ def test_a_ticket_is_filed_once_for_its_id(shell: OperatorShell) -> None:
     assert shell.out(*asked) == f"ticket {AN_ID} filed: BUDGET_CREDIT, OPEN\n"
     assert shell.out(*asked, "--as", "lee") == f"ticket {AN_ID} already filed by kim: BUDGET_CREDIT, OPEN\n"
     other = (*words[:-1], "amount_usd=26", "--reason", "for May", "--id", AN_ID)
-    assert "stands for another request" in shell.refused(*other)
+    assert "belongs to a different request" in shell.refused(*other)
     printed = shell.data("tickets", "show", AN_ID)
     assert (printed["params"], printed["reason"]) == ({"tenant_id": "acme", "amount_usd": "25.0000"}, "for May")
     assert (printed["requested_by"], printed["current_status"], printed["attempts"]) == ("kim", "OPEN", 0)
@@ -93,7 +93,7 @@ def test_params_are_read_as_their_type_has_them(
         (("EXECUTION_ENABLE", "--param", "pack_type=pdf"), "--param pack_type: Input should be 'ocr'"),
         (("EXECUTION_ENABLE", "--param", "pack_type=ocr", "--param", "pack_type=url"), "was given twice"),
         (("BUDGET_CREDIT",), "--param tenant_id: Field required; --param amount_usd: Field required"),
-        (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=0"), "must be more than nothing"),
+        (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=0"), "must be greater than 0"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=1e3"), "decimal string"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a b", "--param", "amount_usd=1"), "tenant_id: String should"),
         (("DLQ_REDRIVE", "--param", "limit=many"), "--param limit: Input should be a valid integer"),
@@ -265,10 +265,10 @@ def test_the_stop_and_another_run_are_said_in_a_sentence(shell: OperatorShell, w
     """TIX-6: nothing is ended under the stop, nor by two at once."""
     taken(world)
     with exclusive.held(world.new_database(), REAPER, "lee", ttl_seconds=60):
-        assert shell.refused("tickets", "reap").startswith("Another run of the reaper, by lee, is under way")
+        assert shell.refused("tickets", "reap").startswith("The reaper is already running since ")
     with world.database.connection() as connection:
         stop.decide(connection, stopped=True, actor="lee", reason="a fire")
-    assert shell.refused("tickets", "reap") == "The emergency stop is set, by lee: a fire"
+    assert shell.refused("tickets", "reap") == "The emergency stop is set (by lee: a fire)."
     assert shell.data("tickets", "stale") != []
     assert shell.run("tickets", "reap", "--dry-run").exit_code == 0
 
@@ -316,7 +316,9 @@ def test_a_threshold_out_of_bounds_is_reported_as_usage(shell: OperatorShell, wr
 
 def test_a_wrong_setting_is_a_sentence(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPP_TICKET_REAPER_EXCLUDED_TYPES", "NOTHING")
-    assert "DPP_TICKET_REAPER_EXCLUDED_TYPES: of EXECUTION_ENABLE" in shell.refused("tickets", "counters")
+    assert "DPP_TICKET_REAPER_EXCLUDED_TYPES must list types of EXECUTION_ENABLE" in shell.refused(
+        "tickets", "counters"
+    )
 
 
 def test_counters_count_what_is_stale_apart(shell: OperatorShell, world: World) -> None:

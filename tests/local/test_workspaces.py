@@ -157,13 +157,13 @@ class TestLooking:
         new = env.create("RUNNING")
         printed = shell.out("workspaces", "explain", str(new))
         assert "desired      RUNNING, requested by owner\n" in printed
-        assert "observed   nothing yet: nobody has looked\n" in printed
+        assert "observed     not observed yet\n" in printed
         assert "in progress  nothing\n" in printed
-        assert "next       The workspace has not been observed yet.\n" in printed
+        assert "next         The workspace has not been observed yet.\n" in printed
         workspace_id = lost(env, fleet)
         blocked = shell.run("workspaces", "explain", str(workspace_id))
-        assert "blocked    yes, a person has to do something\n" in blocked.stdout
-        assert "next       DataLost: The volume that held the home is gone" in blocked.stdout
+        assert "blocked      yes, it needs an operator\n" in blocked.stdout
+        assert "next         DataLost: The volume that held the home is gone" in blocked.stdout
         assert f"`dpp workspaces recover {workspace_id} --way …`" in blocked.stderr
         data = shell.data("workspaces", "explain", str(workspace_id))
         assert (data["blocked"], data["next_kind"], data["observed"]) == (True, "BLOCKED", "ERROR")

@@ -340,7 +340,7 @@ def test_tool_calls_leak_nothing(environment: Environment) -> None:
     )
     assert refused.statuses("runs_mcp") == [200, 200, 400, 404, 400, 400, 400, 400, 400, 403, 406, 401]
     broken = environment.run(
-        {"sabotage": ("dpp.runs.store", "insert", "chained")},
+        {"sabotage": ("dpp.runs.submit_store", "insert", "chained")},
         message(tool_call(json.dumps(asked | {"timebox_sec": 5}))),
     )
     assert broken.statuses("runs_mcp") == [500]
@@ -581,7 +581,7 @@ def test_a_failing_engine_leaks_no_key(environment: Environment) -> None:
 
 
 SABOTAGE = (
-    ("dpp.runs.store", "insert", "library"),
+    ("dpp.runs.submit_store", "insert", "library"),
     ("dpp.runs.store", "find_with_inputs", "lookup"),
     ("dpp.runs.envelope", "build", "chained"),
     ("dpp.runs.store", "claim", "library"),

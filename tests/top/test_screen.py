@@ -44,17 +44,17 @@ MUCH_AT_80 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 5 PROBLEMS  what to do: docs/runbook.md
 !! Balances differ from the books: 250,000 µUSD                    #ledger-drift
-!! Claims stay unfinished: 3                                       #stuck-claims
-!! Runs wait for over five minutes: 7 min                             #queue-age
+!! Claims remain unfinished: 3                                     #stuck-claims
+!! Runs wait for more than five minutes: 7 min                        #queue-age
    and 4 more: --once shows all"""
 MUCH_AT_150 = """\
 dpp top  stage prod  2026-11-28 12:00:00+0000  every 2 s, q ends
 5 PROBLEMS  what to do: docs/runbook.md
 !! Balances differ from the books: 250,000 µUSD                                                                                          #ledger-drift
-!! Claims stay unfinished: 3                                                                                                             #stuck-claims
-!! Runs wait for over five minutes: 7 min                                                                                                   #queue-age
-!! So many tickets are stale that none ends                                                                                     #ticket-reaper-breaker
-!! Far more data than usual is due to be deleted (runs): 1                                                                            #cleanup-breaker
+!! Claims remain unfinished: 3                                                                                                           #stuck-claims
+!! Runs wait for more than five minutes: 7 min                                                                                              #queue-age
+!! Too many tickets are stale, so the reaper ends none                                                                          #ticket-reaper-breaker
+!! Far more data than usual is due for deletion (runs): 1                                                                             #cleanup-breaker
  ! Execution disabled, runs parked (ocr): 4                                                                           operations.md#execution-disabled
  ! The emergency stop is set (kim): 60 s                                                                                               #emergency-stop
 
@@ -155,7 +155,7 @@ def test_what_could_not_be_asked_is_shown_as_it_last_stood_with_since_when() -> 
     assert page[1] == "?? postgres does not answer since 12:00:04: refused"
     assert page[2].startswith("   outdated, as of 12:00:00: runs, queues, money, tenants,")
     assert "data" not in page[2]
-    assert any("Claims stay unfinished: 3" in line for line in page)  # as it last stood
+    assert any("Claims remain unfinished: 3" in line for line in page)  # as it last stood
     assert not any("Far more data" in line for line in page)  # asked, and over
 
     back = memory.update(WELL.model_copy(update={"asof": NOON + timedelta(seconds=12)}))
