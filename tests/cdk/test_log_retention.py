@@ -31,16 +31,12 @@ def test_logs_are_kept_for_a_week_by_default(prod: Assembly, dev: Assembly) -> N
         assert kept(size) == ({Retention().logs_days}, {90}) == ({7}, {90})
 
 
-def test_the_option_changes_the_platforms_logs_but_not_evidence(
-    deployment: "Deployment", described: Describe
-) -> None:
+def test_the_option_changes_the_platforms_logs_but_not_evidence(deployment: "Deployment", described: Describe) -> None:
     variables = {"DPP_RETENTION": '{"logs_days": 31}'}
     assert kept(described(dataclasses.replace(deployment, variables=variables))) == ({60}, {90})
 
 
-@pytest.mark.parametrize(
-    ("days", "taken"), [(1, 1), (2, 3), (7, 7), (8, 14), (31, 60), (401, 545), (3_650, 3_653)]
-)
+@pytest.mark.parametrize(("days", "taken"), [(1, 1), (2, 3), (7, 7), (8, 14), (31, 60), (401, 545), (3_650, 3_653)])
 def test_an_unsupported_period_becomes_the_next_longer_one(node: None, days: int, taken: int) -> None:
     from dpp_cdk.functions.log_retention import days_kept
 

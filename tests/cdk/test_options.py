@@ -46,10 +46,7 @@ def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path
 @pytest.mark.parametrize(
     ("kept", "message"),
     [
-        (
-            {"alarm_mail": "ops@example.com"},
-            "deploy/dev.json: alarm_mail: no such option; the options are size",
-        ),
+        ({"alarm_mail": "ops@example.com"}, "deploy/dev.json: alarm_mail: no such option; the options are size"),
         ({"alarm_email": "ops"}, "deploy/dev.json: alarm_email=ops: not an e-mail address"),
         ({"tracing": True}, "deploy/dev.json: tracing=True: Input should be a valid string"),
         ({"size": "prod"}, "the stage dev would have size prod"),
@@ -61,61 +58,34 @@ def test_the_command_line_overrides_the_file_even_with_an_empty_value(root: Path
             {"ticket_reaper_threshold_seconds": 299},
             "threshold_seconds=299: Input should be greater than or equal to 300",
         ),
-        (
-            {"ticket_reaper_threshold_seconds": "1e5"},
-            "threshold_seconds=1e5: Input should be a valid integer",
-        ),
-        (
-            {"ticket_reaper_threshold_seconds": 86400.5},
-            "threshold_seconds=86400.5: Input should be a valid integer",
-        ),
+        ({"ticket_reaper_threshold_seconds": "1e5"}, "threshold_seconds=1e5: Input should be a valid integer"),
+        ({"ticket_reaper_threshold_seconds": 86400.5}, "threshold_seconds=86400.5: Input should be a valid integer"),
         ({"ticket_reaper_max_clean": True}, "ticket_reaper_max_clean=True: Input should be a valid string"),
-        (
-            {"ticket_reaper_max_clean": 0},
-            "ticket_reaper_max_clean=0: Input should be greater than or equal to 1",
-        ),
+        ({"ticket_reaper_max_clean": 0}, "ticket_reaper_max_clean=0: Input should be greater than or equal to 1"),
         (
             {"ticket_reaper_excluded_types": "ALL"},
             "excluded_types=ALL: must list types of EXECUTION_ENABLE, EXECUTION_DISABLE,",
         ),
         ({"ticket_reaper_breaker_count": -1}, "ticket_reaper_breaker_count=-1: Input should be greater"),
-        (
-            {"ticket_reaper_breaker_share": "nan"},
-            "ticket_reaper_breaker_share=nan: Input should be a finite number",
-        ),
-        (
-            {"auth_error_max_retries": 101},
-            "auth_error_max_retries=101: Input should be less than or equal to 100",
-        ),
+        ({"ticket_reaper_breaker_share": "nan"}, "ticket_reaper_breaker_share=nan: Input should be a finite number"),
+        ({"auth_error_max_retries": 101}, "auth_error_max_retries=101: Input should be less than or equal to 100"),
         (
             {"retention": {"outbox_days": 22}},
             "outbox_days is 22, but must be more than 22.0: with 5 retries (DPP_AUTH_ERROR_MAX_RETRIES)",
         ),
-        (
-            {"retention": {"outbox_day": 30}},
-            "Extra inputs are not permitted",
-        ),
-        (
-            {"auth_error_ledger_retention_days": 60},
-            "auth_error_ledger_retention_days: no such option",
-        ),
+        ({"retention": {"outbox_day": 30}}, "Extra inputs are not permitted"),
+        ({"auth_error_ledger_retention_days": 60}, "auth_error_ledger_retention_days: no such option"),
         (
             {"retention": {"seen_dayz": 45}},
             "deploy/dev.json: retention={'seen_dayz': 45}: seen_dayz: Extra inputs are not permitted",
         ),
-        (
-            {"retention": {"seen_days": 28}},
-            "seen_days is 28, but must be greater than horizon_days (28)",
-        ),
+        ({"retention": {"seen_days": 28}}, "seen_days is 28, but must be greater than horizon_days (28)"),
         (
             {"github_login": "acme-bot"},
             "deploy/dev.json: github_login needs lifecycle_tenant, the tenant that pays for the tasks",
         ),
         ({"lifecycle_tenant": "a b"}, "lifecycle_tenant=a b: String should match pattern"),
-        (
-            {"lifecycle_tenant": "acme", "jira_jql": "project = A"},
-            "deploy/dev.json: jira_jql needs jira_url",
-        ),
+        ({"lifecycle_tenant": "acme", "jira_jql": "project = A"}, "deploy/dev.json: jira_jql needs jira_url"),
         (
             {"lifecycle_tenant": "acme", "jira_url": "http://jira.example"},
             "jira_url=http://jira.example: not a URL of https",
@@ -249,9 +219,7 @@ def test_the_local_stack_takes_retention_from_the_environment(root: Path) -> Non
 
     made = read(root, {}, {**LOCAL, "DPP_RETENTION": '{"logs_days": 2}'})
     assert made.retention.logs_days == 2
-    with pytest.raises(
-        DeploymentError, match="DPP_RETENTION: seen_days is 5, but must be greater than horizon_days"
-    ):
+    with pytest.raises(DeploymentError, match="DPP_RETENTION: seen_days is 5, but must be greater than horizon_days"):
         read(root, {}, {**LOCAL, "DPP_RETENTION": '{"seen_days": 5}'})
     with pytest.raises(DeploymentError, match=r"DPP_RETENTION .*write retention into deploy/dev\.json"):
         read(root, {}, {"DPP_RETENTION": '{"logs_days": 2}'})

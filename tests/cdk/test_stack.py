@@ -82,9 +82,7 @@ class TestFunctions:
             dataclasses.replace(deployment, variables=rest)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_all_functions_run_python_3_13_on_the_architecture_of_the_layers(
-        self, stack: Stack, name: str
-    ) -> None:
+    def test_all_functions_run_python_3_13_on_the_architecture_of_the_layers(self, stack: Stack, name: str) -> None:
         function = stack.function(name)
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
@@ -245,9 +243,7 @@ class TestReports:
         assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
         kept, latest = bucket["LifecycleConfiguration"]["Rules"]
         log = bucket["LoggingConfiguration"]
-        (logged,) = stack.all("AWS::S3::Bucket")[log["DestinationBucketName"]["Ref"]][
-            "LifecycleConfiguration"
-        ]["Rules"]
+        (logged,) = stack.all("AWS::S3::Bucket")[log["DestinationBucketName"]["Ref"]]["LifecycleConfiguration"]["Rules"]
         assert kept["NoncurrentVersionExpiration"] == {"NoncurrentDays": logged["ExpirationInDays"]}
         # Each run overwrites it.
         assert latest["Prefix"] == LATEST_KEY.removesuffix("reaper_latest.json")
@@ -274,9 +270,7 @@ class TestSchedules:
     def test_reaper_and_general_have_another_tick_30_s_later(self, stack: Stack, name: str) -> None:
         """RUN-20, D10; a task whose run has ended waits for at most half a minute (LIFE-2)."""
         (rule,) = stack.rules_that_fire(name)
-        (queue_id,) = (
-            target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"]
-        )
+        (queue_id,) = (target["Arn"]["Fn::GetAtt"][0] for target in rule["Targets"] if "Fn::GetAtt" in target["Arn"])
         delayed = stack.all("AWS::SQS::Queue")[queue_id]
         assert stack.queue_of_function(name) == delayed
         assert HALF_MINUTE[name] in queue_id
@@ -287,8 +281,7 @@ class TestSchedules:
         assert stack.queue_of_function(name)["MessageRetentionPeriod"] == 60
 
     @pytest.mark.parametrize(
-        ("name", "period_seconds"),
-        [(name, 30 if name in HALF_MINUTE else 60) for name in SCHEDULED],
+        ("name", "period_seconds"), [(name, 30 if name in HALF_MINUTE else 60) for name in SCHEDULED]
     )
     def test_a_tick_ends_before_the_next(self, stack: Stack, name: str, period_seconds: int) -> None:
         assert stack.function(name)["Timeout"] <= period_seconds
@@ -458,9 +451,7 @@ class TestFlow:
         """It has the chamberlain: every deployment needs the cleanup."""
         without = described(dataclasses.replace(deployment, variables={})).whole
         handlers = {f["Handler"] for f in without.all("AWS::Lambda::Function").values()}
-        assert {handler for handler in handlers if "lifecycle" in handler} == {
-            "lifecycle_chamberlain.handler.handler"
-        }
+        assert {handler for handler in handlers if "lifecycle" in handler} == {"lifecycle_chamberlain.handler.handler"}
         text = json.dumps(without.template)
         assert not any(named in text for named in ("webhooks", "lifecycle_king", "LIFECYCLE_", "flow-stuck"))
 
@@ -500,11 +491,7 @@ class TestApi:
         """TIX-5, AUTH-1: the function, not the gateway, answers 404 for an unknown path."""
         resources = stack.all("AWS::ApiGateway::Resource")
         root = next(id for id, r in resources.items() if r["PathPart"] == path)
-        below = {
-            id
-            for id, r in resources.items()
-            if r["ParentId"] == {"Ref": root} and r["PathPart"] == "{proxy+}"
-        }
+        below = {id for id, r in resources.items() if r["ParentId"] == {"Ref": root} and r["PathPart"] == "{proxy+}"}
         assert len(below) == 1
         methods = stack.all("AWS::ApiGateway::Method").values()
         called = [m["Integration"]["Uri"] for m in methods if m["ResourceId"].get("Ref") in {root, *below}]
@@ -577,24 +564,17 @@ class TestApi:
         arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
         with pytest.raises(DeploymentError, match="belong together"):
             dataclasses.replace(deployment, domain_name="api.example.com")
-        named = described(
-            dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)
-        ).whole
+        named = described(dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)).whole
         name = named.one("AWS::ApiGateway::DomainName")
         assert (name["SecurityPolicy"], name["RegionalCertificateArn"]) == ("TLS_1_2", arn)
         assert named.one("AWS::ApiGateway::RestApi")["DisableExecuteApiEndpoint"] is True
 
     def test_the_domain_target_is_an_output_if_there_is_a_name(
-        self,
-        deployment: "Deployment",
-        described: Callable[["Deployment"], Assembly],
-        prod: Assembly,
+        self, deployment: "Deployment", described: Callable[["Deployment"], Assembly], prod: Assembly
     ) -> None:
         """The target for the operator's DNS."""
         arn = "arn:aws:acm:us-east-1:123456789012:certificate/x"
-        named = described(
-            dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn)
-        )["app"]
+        named = described(dataclasses.replace(deployment, domain_name="api.example.com", certificate_arn=arn))["app"]
         (name,) = named.all("AWS::ApiGateway::DomainName")
         target = named.template["Outputs"]["ApiDomainTarget"]["Value"]
         assert target == {"Fn::GetAtt": [name, "RegionalDomainName"]}
@@ -608,9 +588,7 @@ class TestApi:
         outputs = network.template["Outputs"]
         assert outputs["VpcId"]["Value"] == {"Ref": vpc}
         group = outputs["FunctionsSecurityGroupId"]["Value"]["Fn::GetAtt"][0]
-        assert (
-            network.all("AWS::EC2::SecurityGroup")[group]["GroupDescription"] == "Functions of the platform"
-        )
+        assert network.all("AWS::EC2::SecurityGroup")[group]["GroupDescription"] == "Functions of the platform"
         _, ids = outputs["FunctionsSubnetIds"]["Value"]["Fn::Join"]
         subnets = network.all("AWS::EC2::Subnet")
         names = {t["Value"] for i in ids if isinstance(i, dict) for t in subnets[i["Ref"]]["Tags"]}

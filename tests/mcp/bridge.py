@@ -32,9 +32,7 @@ class Gateway(httpx2.AsyncBaseTransport):
         headers: dict[str, str | list[str]] = {}
         for name, value in request.headers.multi_items():
             headers[name] = [*headers.get(name, []), value]
-        answer = self._api.call(
-            request.method, request.url.path, headers=headers, body=body.decode() if body else None
-        )
+        answer = self._api.call(request.method, request.url.path, headers=headers, body=body.decode() if body else None)
         self.requests.append(request)
         self.statuses.append(answer.status)
         if b'"tools/call"' in body and self.losing:
@@ -45,10 +43,7 @@ class Gateway(httpx2.AsyncBaseTransport):
 
 @asynccontextmanager
 async def connected(
-    transport: httpx2.AsyncBaseTransport | None,
-    token: str | None,
-    era: str,
-    url: str = URL,
+    transport: httpx2.AsyncBaseTransport | None, token: str | None, era: str, url: str = URL
 ) -> AsyncIterator[Client]:
     """The official client with this key; of the era with a handshake, it shakes hands."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -58,9 +53,7 @@ async def connected(
             yield client
 
 
-def use[Found](
-    api: ApiClient | Gateway, tenant: Tenant, era: str, act: Callable[[Client], Awaitable[Found]]
-) -> Found:
+def use[Found](api: ApiClient | Gateway, tenant: Tenant, era: str, act: Callable[[Client], Awaitable[Found]]) -> Found:
     """Call `act` with a new client and return its result."""
     gateway = api if isinstance(api, Gateway) else Gateway(api)
 
@@ -71,8 +64,6 @@ def use[Found](
     return asyncio.run(run())
 
 
-def call(
-    api: ApiClient | Gateway, tenant: Tenant, tool: str, arguments: dict[str, Any], era: str = ERAS[1]
-) -> Any:
+def call(api: ApiClient | Gateway, tenant: Tenant, tool: str, arguments: dict[str, Any], era: str = ERAS[1]) -> Any:
     """Call a tool with a new client."""
     return use(api, tenant, era, lambda client: client.call_tool(tool, arguments))

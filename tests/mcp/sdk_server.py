@@ -29,15 +29,10 @@ def answered(method: str, posted: Posted, headers: dict[str, str]) -> Answer:
     """The SDK server's answer to a request."""
 
     async def run() -> Answer:
-        server: Server[Any] = Server(
-            "dpp", title="DPP", version="1.0.0", on_list_tools=_list, on_call_tool=_call
-        )
+        server: Server[Any] = Server("dpp", title="DPP", version="1.0.0", on_list_tools=_list, on_call_tool=_call)
         manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
         transport = httpx2.ASGITransport(manager.asgi_app)
-        async with (
-            manager.run(),
-            httpx2.AsyncClient(transport=transport, base_url="https://api.example") as client,
-        ):
+        async with manager.run(), httpx2.AsyncClient(transport=transport, base_url="https://api.example") as client:
             # Explicit headers, so that httpx2 adds none of its defaults.
             request = httpx2.Request(
                 method, "https://api.example/mcp", content=posted.body, headers={**headers, **posted.headers}

@@ -47,9 +47,7 @@ def runs(world: World, tenant: Tenant) -> list[tuple[str, int]]:
         ("0.1234", 123_400),
     ],
 )
-def test_an_amount_has_the_value_of_its_digits(
-    api: ApiClient, world: World, written: str, micros: int
-) -> None:
+def test_an_amount_has_the_value_of_its_digits(api: ApiClient, world: World, written: str, micros: int) -> None:
     """RUN-23: by value, as JSON has one kind of number; nothing is rounded."""
     tenant = world.tenant()
     accepted = receipt(post(api, tenant, asking(written)))
@@ -79,9 +77,7 @@ def test_an_amount_has_the_value_of_its_digits(
         ("[0.25]", "must be a number"),
     ],
 )
-def test_an_amount_with_too_many_places_reserves_nothing(
-    api: ApiClient, world: World, written: str, why: str
-) -> None:
+def test_an_amount_with_too_many_places_reserves_nothing(api: ApiClient, world: World, written: str, why: str) -> None:
     """RUN-33: more than 4 places are refused, whatever a float would round them to."""
     tenant = world.tenant()
     refused = problem(post(api, tenant, asking(written)))
@@ -116,9 +112,7 @@ def test_the_same_arguments_are_one_run_whatever_the_request_id(api: ApiClient, 
         post(api, tenant, asking("0.25")),
         post(api, tenant, asking("0.2500"), {"Mcp-Session-Id": "another"}),
         post(api, tenant, call(spelled)),
-        post(
-            api, tenant, Posted(asking("0.25").body.replace('"id": 7', '"id": "other"'), asking("1").headers)
-        ),
+        post(api, tenant, Posted(asking("0.25").body.replace('"id": 7', '"id": "other"'), asking("1").headers)),
     ]
     assert first.headers["Idempotent-Replayed"] == "false"
     assert {answer.headers["Idempotent-Replayed"] for answer in others} == {"true"}
@@ -222,10 +216,7 @@ def test_every_answer_has_the_cost_headers(api: ApiClient, world: World) -> None
     taken = post(api, tenant, asking("0.25"))
     assert taken.costs() == ("0.2500", "0.0000", "0.0500", "0")
     refusal = post(api, tenant, asking("0.26"))
-    assert (problem(refusal)["reason_code"], refusal.costs()) == (
-        "BUDGET_DRAINED",
-        ("0.0000", "0.0000", "0.0500", "0"),
-    )
+    assert (problem(refusal)["reason_code"], refusal.costs()) == ("BUDGET_DRAINED", ("0.0000", "0.0000", "0.0500", "0"))
     for other in (modern("tools/list"), modern("nothing"), handshake("notifications/initialized", id=None)):
         assert set(COST_HEADERS) <= set(post(api, tenant, other).headers)
     assert set(COST_HEADERS) <= set(api.call("GET", "/mcp", tenant).headers)
@@ -277,9 +268,7 @@ def test_a_file_is_an_object_of_the_tenant_or_inline(api: ApiClient, world: Worl
         post(api, tenant, call(json.dumps({"input_files": files, "max_cost_usd": 1}), "dpp_ocr_run_submit"))
     )
     with world.database.connection() as connection:
-        [row] = connection.execute(
-            "SELECT inputs FROM run_inputs WHERE run_id = %s", (accepted["run_id"],)
-        ).fetchall()
+        [row] = connection.execute("SELECT inputs FROM run_inputs WHERE run_id = %s", (accepted["run_id"],)).fetchall()
     assert row[0] == {
         "images": [
             {"kind": "s3", "key": key},

@@ -51,9 +51,7 @@ def test_a_client_finds_the_server_and_its_tools(api: ApiClient, world: World, e
 
 
 @pytest.mark.parametrize("tool", CALLS)
-def test_each_tool_submits_its_run_and_returns_a_receipt(
-    api: ApiClient, world: World, era: str, tool: str
-) -> None:
+def test_each_tool_submits_its_run_and_returns_a_receipt(api: ApiClient, world: World, era: str, tool: str) -> None:
     """RUN-33: the client holds the structured content against the output schema itself."""
     tenant = world.tenant()
     gateway = Gateway(api)

@@ -120,9 +120,7 @@ def acted_on(text: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_message_gets_the_same_answer_as_from_the_sdks_server(
-    api: ApiClient, world: World, name: str
-) -> None:
+def test_a_message_gets_the_same_answer_as_from_the_sdks_server(api: ApiClient, world: World, name: str) -> None:
     posted = SAME[name]
     ours, theirs = post(api, world.tenant(), posted), sdk_server.answered("POST", posted, HEADERS)
     assert (ours.status, acted_on(ours.text)) == (theirs.status, acted_on(theirs.text))
@@ -130,9 +128,7 @@ def test_a_message_gets_the_same_answer_as_from_the_sdks_server(
         assert ours.headers["Content-Type"] == "application/json"
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SAME if "result" in name or name in ("list", "call", "discover")]
-)
+@pytest.mark.parametrize("name", [name for name in SAME if "result" in name or name in ("list", "call", "discover")])
 def test_an_answer_matches_the_schema_of_its_version(api: ApiClient, world: World, name: str) -> None:
     body = json.loads(SAME[name].body)
     answer = post(api, world.tenant(), SAME[name])

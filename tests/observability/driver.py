@@ -32,9 +32,7 @@ def main() -> None:
     """Execute the plan."""
     plan = json.loads(sys.stdin.read())
     # Lambda's handler on the root logger, at the level of AWS_LAMBDA_LOG_LEVEL.
-    logging.basicConfig(
-        level=plan["root_level"], stream=sys.stdout, format="[%(levelname)s] %(name)s %(message)s"
-    )
+    logging.basicConfig(level=plan["root_level"], stream=sys.stdout, format="[%(levelname)s] %(name)s %(message)s")
     for name in ("moto", "werkzeug", "responses", "asyncio"):  # the AWS stand-in's loggers
         logging.getLogger(name).setLevel(logging.WARNING)
     left: dict[str, Any] = {"messages": [], "answers": []}
@@ -87,8 +85,7 @@ def _want_of_workspaces(desired_state: str) -> None:
         ).fetchall()
     for (workspace_id,) in ids:
         boto3.client("sqs").send_message(
-            QueueUrl=os.environ["DPP_WORKSPACE_LOOK_QUEUE_URL"],
-            MessageBody=json.dumps({"look": str(workspace_id)}),
+            QueueUrl=os.environ["DPP_WORKSPACE_LOOK_QUEUE_URL"], MessageBody=json.dumps({"look": str(workspace_id)})
         )
 
 
@@ -141,10 +138,7 @@ def _event_records(more: list[str]) -> list[dict[str, Any]]:
         for message in found.get("Messages", [])
     ]
     records += [{"body": body, "receiptHandle": "handle"} for body in more]
-    return [
-        record | {"messageId": f"e{number}", "eventSource": "aws:sqs"}
-        for number, record in enumerate(records)
-    ]
+    return [record | {"messageId": f"e{number}", "eventSource": "aws:sqs"} for number, record in enumerate(records)]
 
 
 def _taken(variable: str) -> list[dict[str, Any]]:
@@ -163,9 +157,7 @@ def _received() -> list[str]:
     sqs, url, bodies = boto3.client("sqs"), os.environ["DPP_RUN_QUEUE_URL"], []
     while found := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
         for message in found:
-            bodies.append(
-                message["Body"] + json.dumps(message.get("MessageAttributes", {})).replace("{}", "")
-            )
+            bodies.append(message["Body"] + json.dumps(message.get("MessageAttributes", {})).replace("{}", ""))
             sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
     return bodies
 

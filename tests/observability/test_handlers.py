@@ -121,10 +121,7 @@ def age(world: World, run: Run, **columns: timedelta) -> None:
     """Move a run's times into the past."""
     with world.database.connection() as connection:
         for column, by in columns.items():
-            connection.execute(
-                f"UPDATE runs SET {column} = {column} - %s WHERE run_id = %s",
-                (by, run.run_id),
-            )
+            connection.execute(f"UPDATE runs SET {column} = {column} - %s WHERE run_id = %s", (by, run.run_id))
 
 
 def claimed(world: World, tenant: Tenant) -> Run:
@@ -265,9 +262,7 @@ def test_a_redelivered_message_is_counted_as_skipped(
     assert totals(out, "QueueAge") == {}
 
 
-def test_runs_ended_by_the_reaper_are_counted(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_ended_by_the_reaper_are_counted(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-20."""
     run = world.leased(world.tenant())
     age(world, run, lease_expires_at=timedelta(minutes=3))
@@ -279,9 +274,7 @@ def test_runs_ended_by_the_reaper_are_counted(
     assert totals(out, "SettledUsdMicros") == {(): A_FEE}
 
 
-def test_refunds_by_the_sweeper_are_counted(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refunds_by_the_sweeper_are_counted(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-21."""
     run = world.submit(world.tenant()).run
     age(world, run, created_at=timedelta(minutes=61))
@@ -385,9 +378,7 @@ def test_a_scan_that_reached_its_limit_is_counted(
     assert stopped == QUIET_RECONCILE | {("lost_ledgers",): 1, ("orphans",): 1, ("audits",): 1}
 
 
-def test_deletions_by_retention_are_counted(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deletions_by_retention_are_counted(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-12, D8."""
     run = world.submit(world.tenant()).run
     work(world, monkeypatch)
@@ -403,9 +394,7 @@ def test_deletions_by_retention_are_counted(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_an_idle_ops_cycle_emits_zero_for_alarms(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_ops_cycle_emits_zero_for_alarms(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """TIX-6."""
     job(world, monkeypatch, "ops_cycle")
     out = capsys.readouterr().out
@@ -466,9 +455,7 @@ def test_the_breaker_and_a_failed_step_are_counted(
     assert totals(out, "Firings") == {(): 1}
 
 
-def test_a_filed_ticket_is_counted_once(
-    world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_filed_ticket_is_counted_once(world: World, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """TIX-5."""
     file_by_http(world, monkeypatch)
     out = capsys.readouterr().out
@@ -568,8 +555,7 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
                 "body": one.body,
                 "eventSource": "aws:sqs",
                 "messageAttributes": {
-                    name: {"stringValue": value, "dataType": "String"}
-                    for name, value in one.attributes.items()
+                    name: {"stringValue": value, "dataType": "String"} for name, value in one.attributes.items()
                 },
             }
             for one in events.receive(at_most=10, invisible_seconds=600)
@@ -577,14 +563,11 @@ def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPat
         invoke("auth_errors_consume", monkeypatch, (consuming, events), {"Records": records})
 
 
-def a_workspace_runs_and_its_provider_is_away(
-    world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant
-) -> None:
+def a_workspace_runs_and_its_provider_is_away(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
     """A workspace is created over HTTP, observed until it runs, and by a tick; then its provider fails."""
     sqs = boto3.client("sqs")
     observe_queue, works = (
-        Queue(sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"])
-        for name in ("observe", "works")
+        Queue(sqs.create_queue(QueueName=f"{name}-{uuid4().hex}")["QueueUrl"]) for name in ("observe", "works")
     )
     fleet = MemoryProvider()
     effects = ControlEffects(world.database, provider_of(fleet), observe_queue, works)
@@ -600,12 +583,7 @@ def a_workspace_runs_and_its_provider_is_away(
         for name, queue in (("workspaces_control", observe_queue), ("workspaces_storage", works)):
             received = queue.receive(at_most=10, invisible_seconds=600)
             records = [
-                {
-                    "messageId": one.message_id,
-                    "receiptHandle": "h",
-                    "body": one.body,
-                    "eventSource": "aws:sqs",
-                }
+                {"messageId": one.message_id, "receiptHandle": "h", "body": one.body, "eventSource": "aws:sqs"}
                 for one in received
             ]
             if not records:

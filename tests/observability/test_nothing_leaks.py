@@ -69,28 +69,12 @@ class Environment:
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
 
-    def run(
-        self,
-        *steps: Step,
-        packs: str = "",
-        aws: bool = True,
-        root_level: str = "DEBUG",
-    ) -> Ran:
+    def run(self, *steps: Step, packs: str = "", aws: bool = True, root_level: str = "DEBUG") -> Ran:
         """Run the steps, and assert that no canary is in the output."""
         leaves = self.folder / "leaves.json"
-        plan = {
-            "steps": steps,
-            "packs": packs,
-            "aws": aws,
-            "root_level": root_level,
-            "leaves": str(leaves),
-        }
+        plan = {"steps": steps, "packs": packs, "aws": aws, "root_level": root_level, "leaves": str(leaves)}
         ran = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.observability.driver",
-            ],
+            [sys.executable, "-m", "tests.observability.driver"],
             input=json.dumps(plan),
             env=self.variables,
             cwd=ROOT,
@@ -168,24 +152,15 @@ class Environment:
             "X-Other": [INPUT],
         }
         text = json.dumps(body | changes)
-        return {
-            "function": "auth_errors_api",
-            "event": gateway_event("POST", "/api/auth-errors", headers, text),
-        }
+        return {"function": "auth_errors_api", "event": gateway_event("POST", "/api/auth-errors", headers, text)}
 
     def decide(self, path: str, body: object = None) -> Step:
         """An operator's request about authentication errors."""
         place, _, query = path.partition("?")
-        headers = {
-            "Content-Type": ["application/json"],
-            "Authorization": [f"Bearer {self.operator_token}"],
-        }
+        headers = {"Content-Type": ["application/json"], "Authorization": [f"Bearer {self.operator_token}"]}
         asked = {name: [value] for name, _, value in [query.partition("=")] if name}
         method, text = ("GET", None) if body is None else ("POST", json.dumps(body))
-        return {
-            "function": "auth_errors_api",
-            "event": gateway_event(method, place, headers, text, asked),
-        }
+        return {"function": "auth_errors_api", "event": gateway_event(method, place, headers, text, asked)}
 
     def own(self, method: str, path: str, body: object = None) -> Step:
         """A tenant's request about workspaces, with a canary in the key."""
@@ -350,9 +325,7 @@ CYCLE: Step = {"function": "ops_cycle", "event": {"time": INPUT}}
 STOP = "/api/ops/emergency-stop"
 
 
-def test_tickets_log_ids_types_states_and_actors_only(
-    environment: Environment,
-) -> None:
+def test_tickets_log_ids_types_states_and_actors_only(environment: Environment) -> None:
     """TIX-5, TIX-6: parameters and reasons are an operator's text, and appear only in rows and answers."""
     file, operate = environment.file, environment.operate
     filed = environment.run(
@@ -444,9 +417,7 @@ def of_workspaces(function: str, body: str) -> Step:
 
 def test_workspaces_log_ids_only(environment: Environment) -> None:
     """A workspace's name and the content of its home appear only in rows, answers and archives."""
-    words = (
-        f"import signal; open('{INPUT}', 'w').write('{INPUT}'); print('{INPUT}', flush=True); signal.pause()"
-    )
+    words = f"import signal; open('{INPUT}', 'w').write('{INPUT}'); print('{INPUT}', flush=True); signal.pause()"
     environment.variables |= {
         "DPP_WORKSPACE_PROVIDER": "local",
         "DPP_WORKSPACE_ROOT": str(environment.folder / "workspaces"),
@@ -481,8 +452,7 @@ def test_workspaces_log_ids_only(environment: Environment) -> None:
 
 
 FLOW: list[Step] = [
-    {"function": f"lifecycle_{name}", "event": {"time": INPUT}}
-    for name in ("sentinel", "king", "general", "envoy")
+    {"function": f"lifecycle_{name}", "event": {"time": INPUT}} for name in ("sentinel", "king", "general", "envoy")
 ]
 
 
@@ -503,10 +473,7 @@ def of_the_flow(environment: Environment) -> None:
 def mentioned() -> Step:
     """A new comment that mentions the bot, with canaries in every text field."""
     payload = recorded("github_delivery_issue_comment")
-    payload["comment"] |= {
-        "body": f"@{LOGIN} {INPUT}",
-        "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-    }
+    payload["comment"] |= {"body": f"@{LOGIN} {INPUT}", "updated_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     payload["comment"]["created_at"] = payload["comment"]["updated_at"]
     payload["issue"]["title"] = INPUT
     body = json.dumps(payload)
@@ -529,10 +496,7 @@ def test_the_event_flow_logs_ids_and_figures_only(environment: Environment) -> N
         "event": {"target": "GITHUB", "method": "GET", "path": f"/{INPUT}"},
     }
     odd: Step = {"function": "lifecycle_outside", "event": {INPUT: INPUT}}
-    slack: Step = {
-        "function": "lifecycle_outside",
-        "event": {"target": "SLACK", "method": "POST", "body": INPUT},
-    }
+    slack: Step = {"function": "lifecycle_outside", "event": {"target": "SLACK", "method": "POST", "body": INPUT}}
     wrong = webhook(INPUT, {"X-Hub-Signature-256": [f"sha256={INPUT}"], "X-GitHub-Event": [INPUT]})
     first = environment.run(mentioned(), wrong, *FLOW, WORKER, outside, odd, slack)
     assert first.statuses("lifecycle_webhook") == [202, 401]
@@ -667,12 +631,7 @@ def test_a_failure_of_aws_leaks_nothing(environment: Environment) -> None:
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "DPP_RUN_QUEUE_URL": "http://127.0.0.1:1/000000000000/runs",
     }
-    record = {
-        "messageId": "m",
-        "receiptHandle": "h",
-        "body": message.model_dump_json(),
-        "eventSource": "aws:sqs",
-    }
+    record = {"messageId": "m", "receiptHandle": "h", "body": message.model_dump_json(), "eventSource": "aws:sqs"}
     ran = environment.run(
         environment.submit(),
         {"function": "run_worker", "event": {"Records": [record]}},
@@ -685,12 +644,7 @@ def test_a_failure_of_aws_leaks_nothing(environment: Environment) -> None:
 
 def test_a_leak_is_detected(environment: Environment) -> None:
     """A canary in any channel is detected."""
-    for form in (
-        INPUT,
-        b64encode(INPUT.encode()).decode(),
-        INPUT.encode().hex(),
-        f"x{environment.tenant.token}",
-    ):
+    for form in (INPUT, b64encode(INPUT.encode()).decode(), INPUT.encode().hex(), f"x{environment.tenant.token}"):
         with pytest.raises(AssertionError):
             environment.assert_clean(f"before {form} after")
     environment.assert_clean(quote("nothing to see"))

@@ -53,9 +53,7 @@ def test_an_unclassified_reason_counts_as_the_platforms() -> None:
     assert endings.reason_class(None) == endings.ReasonClass.NONE
 
 
-def test_metrics_are_emitted_however_the_handler_ends(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_metrics_are_emitted_however_the_handler_ends(capsys: pytest.CaptureFixture[str]) -> None:
     meter = Meter()
 
     @invocation(service_logger("test"), meter)

@@ -95,9 +95,7 @@ def test_any_other_token_is_refused(connection: Connection, key: MintedKey) -> N
 @pytest.mark.parametrize(
     "statement", ["UPDATE api_keys SET status = 'REVOKED'", "UPDATE tenants SET status = 'SUSPENDED'"]
 )
-def test_a_revoked_key_or_a_suspended_tenant_is_refused(
-    connection: Connection, key: MintedKey, statement: str
-) -> None:
+def test_a_revoked_key_or_a_suspended_tenant_is_refused(connection: Connection, key: MintedKey, statement: str) -> None:
     """RUN-2: at once, even with the right secret, and no use is recorded."""
     connection.execute(statement.encode())
     assert api_keys.verify(connection, key.token) is None
@@ -143,9 +141,7 @@ def test_the_last_use_is_written_every_ten_minutes_only(connection: Connection, 
     assert _last_used(connection) == later
 
 
-def test_a_clock_that_went_back_writes_nothing_and_refuses_no_key(
-    connection: Connection, key: MintedKey
-) -> None:
+def test_a_clock_that_went_back_writes_nothing_and_refuses_no_key(connection: Connection, key: MintedKey) -> None:
     """D1: the last use stays the latest."""
     api_keys.verify(connection, key.token, _NOON)
     assert api_keys.verify(connection, key.token, _NOON - timedelta(days=1)) is not None

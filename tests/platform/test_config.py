@@ -61,9 +61,7 @@ def test_a_wrong_variable_is_named_without_its_value(name: str) -> None:
     assert refused.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("DPP_LIMIT", "0"), ("DPP_LIMIT", "hunter2"), ("DPP_FLAG", "hunter2")]
-)
+@pytest.mark.parametrize(("name", "value"), [("DPP_LIMIT", "0"), ("DPP_LIMIT", "hunter2"), ("DPP_FLAG", "hunter2")])
 def test_a_value_of_the_wrong_type_is_never_quoted(name: str, value: str) -> None:
     """RUN-31: for every type of field."""
     with pytest.raises(ConfigurationError) as refused:
@@ -74,9 +72,7 @@ def test_a_value_of_the_wrong_type_is_never_quoted(name: str, value: str) -> Non
 
 def test_an_empty_value_counts_as_unset() -> None:
     """CloudFormation sets missing values to empty strings."""
-    with pytest.raises(
-        ConfigurationError, match="DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN: required"
-    ):
+    with pytest.raises(ConfigurationError, match="DATABASE_URL or DATABASE_HOST with DATABASE_SECRET_ARN: required"):
         _All.load(_GOOD | {"DATABASE_URL": ""})
     assert _All.load(_GOOD | {"DPP_REDIS_CLUSTER": ""}).redis_cluster is False
 

@@ -23,10 +23,5 @@ def test_no_settings_model_is_left_out() -> None:
     models: list[type[Settings]] = [Settings]
     for model in models:
         models += model.__subclasses__()
-    shipped = {
-        name
-        for model in models
-        if model.__module__.startswith(("dpp.", "dpp_"))
-        for name in model.variables()
-    }
+    shipped = {name for model in models if model.__module__.startswith(("dpp.", "dpp_")) for name in model.variables()}
     assert shipped - documented == set()

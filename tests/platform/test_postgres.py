@@ -71,9 +71,7 @@ def test_nothing_is_opened_before_the_first_use(other: Connection, database: Dat
     assert other.execute(count).fetchone() == (2,)
 
 
-def test_each_statement_is_its_own_transaction_and_not_prepared(
-    database: Database, other: Connection
-) -> None:
+def test_each_statement_is_its_own_transaction_and_not_prepared(database: Database, other: Connection) -> None:
     """PLAT-2: RDS Proxy pins a session that prepares or sets anything."""
     with database.connection() as connection:
         for number in range(10):
@@ -138,9 +136,7 @@ def test_an_interrupted_transaction_leaves_nothing(database: Database, other: Co
     assert _marks(other) == []
 
 
-def test_a_connection_to_a_former_primary_is_dropped(
-    database: Database, database_url: str, other: Connection
-) -> None:
+def test_a_connection_to_a_former_primary_is_dropped(database: Database, database_url: str, other: Connection) -> None:
     """PLAT-2: after a failover it answers pings but refuses writes; keeping it would fail forever."""
     name = psycopg.conninfo.conninfo_to_dict(database_url)["dbname"]
     demote = psycopg.sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}")
@@ -170,9 +166,7 @@ def test_a_missing_database_is_not_reached(database_url: str) -> None:
         pytest.fail("there is no connection to work on")
 
 
-def test_an_error_of_a_statement_passes_through_and_keeps_the_connection(
-    database: Database, other: Connection
-) -> None:
+def test_an_error_of_a_statement_passes_through_and_keeps_the_connection(database: Database, other: Connection) -> None:
     """Errors: only the loss of the connection is converted."""
     first = _pid(database)
     with pytest.raises(psycopg.errors.UndefinedTable), database.connection() as connection:

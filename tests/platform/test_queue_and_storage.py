@@ -55,11 +55,7 @@ def test_a_signed_url_reads_one_object_until_its_stated_expiry(world: World) -> 
 def test_a_missing_bucket_is_a_typed_error(world: World) -> None:
     """Issue 3: it is not mistaken for a missing object."""
     store = ObjectStore("no-such-bucket", lambda: world.s3)
-    asks: list[Callable[[], object]] = [
-        lambda: store.get("k"),
-        lambda: store.put_json("k", b"{}"),
-        store.ping,
-    ]
+    asks: list[Callable[[], object]] = [lambda: store.get("k"), lambda: store.put_json("k", b"{}"), store.ping]
     for ask in asks:
         with pytest.raises(StorageUnavailable):
             ask()
@@ -134,9 +130,7 @@ def test_a_missing_queue_is_a_typed_error(world: World) -> None:
     world.queue.ping()
 
 
-def test_an_endpoint_that_does_not_answer_is_a_typed_error(
-    aws: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_does_not_answer_is_a_typed_error(aws: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Issue 3: a refused connection, for both; the error names no endpoint."""
     nowhere = f"http://{HOST}:{free_port()}"
     sqs = boto3.client("sqs", endpoint_url=nowhere, config=_FAST)

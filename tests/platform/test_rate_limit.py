@@ -75,9 +75,7 @@ def test_a_burst_of_the_whole_minute_is_allowed_and_not_one_more(bucket: _Bucket
 
 
 @pytest.mark.parametrize(("limit", "waits_ms"), [(60, 1_000), (1, 60_000), (1_000_000, 1), (7, 8_572)])
-def test_a_token_is_refilled_after_its_time_and_not_before(
-    bucket: _Bucket, limit: int, waits_ms: int
-) -> None:
+def test_a_token_is_refilled_after_its_time_and_not_before(bucket: _Bucket, limit: int, waits_ms: int) -> None:
     """RUN-14: `limit` tokens a minute; rounding neither loses nor adds one."""
     bucket.client.hset(bucket.key, mapping={"parts": 0, "at_ms": 0})
     bucket.pass_ms(0)

@@ -44,9 +44,7 @@ def test_a_script_returns_strings(client: Any, keys: list[str]) -> None:
     assert reply == ["59", "1", "1", "0"]
 
 
-def test_a_script_that_redis_lost_is_sent_once_and_then_called_by_digest(
-    client: Any, keys: list[str]
-) -> None:
+def test_a_script_that_redis_lost_is_sent_once_and_then_called_by_digest(client: Any, keys: list[str]) -> None:
     """RUN-6: NOSCRIPT after a restart or a failover."""
     client.script_flush()
     assert client.script_exists(_OBSERVE.sha1) == [False]
@@ -54,9 +52,7 @@ def test_a_script_that_redis_lost_is_sent_once_and_then_called_by_digest(
     assert client.script_exists(_OBSERVE.sha1) == [True]
 
 
-def test_a_script_that_returns_no_list_is_an_error(
-    client: Any, keys: list[str], valkey_server: ValkeyServer
-) -> None:
+def test_a_script_that_returns_no_list_is_an_error(client: Any, keys: list[str], valkey_server: ValkeyServer) -> None:
     """The digest then belongs to a foreign script."""
     empty = Script(("dpp.platform.db.lua", "rate_limit.lua"))
     with pytest.raises(RedisUnavailable):

@@ -178,9 +178,7 @@ class TestPostgres:
                 _pid(database)
         assert len(stored.asked) == 1
 
-    def test_without_secrets_manager_postgres_is_not_reached(
-        self, guarded: Guarded, unreachable: object
-    ) -> None:
+    def test_without_secrets_manager_postgres_is_not_reached(self, guarded: Guarded, unreachable: object) -> None:
         """A typed error: a submit answers 503, and a job leaves the run to its next tick."""
         with pytest.raises(PostgresNotReached, match="SecretUnavailable"):
             _pid(Database(guarded.address))
@@ -295,9 +293,7 @@ class TestSecret:
             "print([name for name in sys.modules if name.split('.')[0] in ('boto3', 'certifi')"
             " or name == 'dpp.platform.aws.secrets'])"
         )
-        ran = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-        )
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
         assert ran.stdout.strip() == "[]"
 
 
