@@ -130,7 +130,12 @@ def test_a_run_and_the_health_paths_are_only_read(api: ApiClient, world: World) 
 
 def test_unknown_paths_are_a_404_with_an_encoded_instance(api: ApiClient) -> None:
     """RUN-9: `instance` is a URI reference, although the gateway decodes the path."""
-    for path, instance in (("/", "/"), ("/v2/runs", "/v2/runs"), ('/a b"<ü>\n', "/a%20b%22%3C%C3%BC%3E%0A")):
+    for path, instance in (
+        ("/", "/"),
+        ("/v2/runs", "/v2/runs"),
+        ('/a b"<ü>\n', "/a%20b%22%3C%C3%BC%3E%0A"),
+        ("/50%%C2%B6%", "/50%25%C2%B6%25"),
+    ):
         assert_problem(api.call("GET", path), "404 NOT_FOUND", instance)
 
 

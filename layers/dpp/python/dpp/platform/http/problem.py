@@ -1,12 +1,14 @@
 """Problem details (RFC 9457): the body of every error answer (RUN-9)."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 CONTENT_TYPE = "application/problem+json"
 _URI_PATH = "/%:@!$&'()*+,;=~"  # allowed in a path; any other character of a client's path is encoded
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")  # a percent sign that encodes nothing (RFC 3986, 2.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class ProblemDocument:
             "title": self.kind.title,
             "status": self.kind.status,
             "detail": self.detail,
-            "instance": quote(self.instance, safe=_URI_PATH, errors="replace"),
+            "instance": quote(_BARE_PERCENT.sub("%25", self.instance), safe=_URI_PATH, errors="replace"),
             "reason_code": self.kind.reason_code,
             "trace_id": self.trace_id,
         }
