@@ -14,7 +14,8 @@ from PIL import Image
 
 from dpp.packs.ocr import images
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
-from dpp.packs.ocr.images import MAX_IMAGE_BYTES, WORKING_PIXELS, LostPage, Page, pages
+from dpp.packs.ocr.images import MAX_IMAGE_BYTES, pages
+from dpp.packs.ocr.pages import WORKING_PIXELS, LostPage, Page
 from tests.packs.ocr.drawing import KOREAN, draw, encoded
 
 SMALL = draw(KOREAN[:1], 20)

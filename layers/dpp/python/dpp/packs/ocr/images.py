@@ -8,39 +8,18 @@ import io
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
+from dpp.packs.ocr.pages import WORKING_PIXELS, LostPage, Page, check_pixels, reduced
 
 MAX_IMAGE_BYTES = 20_000_000
-MAX_PIXELS = 40_000_000
-"""A page of A4 at 600 dpi has 35 million."""
-WORKING_PIXELS = 12_000_000
-"""Larger pages are reduced to this: A4 at about 350 dpi, beyond which recognition does not improve."""
-
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "TIFF")
 _WHITE = 255
 _OPAQUE_MODES = frozenset({"1", "L", "RGB", "CMYK", "YCbCr", "LAB", "HSV"})
 # Pillow says all of these of files that are damaged or made to harm; SyntaxError is its PNG reader's.
 _DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, TypeError, KeyError, IndexError, OverflowError)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page, grey (mode L), reduced to at most WORKING_PIXELS; `pixels` as it was in the file."""
-
-    image: Image.Image
-    pixels: int
-
-
-@dataclass(frozen=True, slots=True)
-class LostPage:
-    """A page that can't be read, or the first of `pages` ones."""
-
-    fault: ImageFault
-    pages: int = 1
 
 
 def pages(data: bytes, max_pages: int, deadline: float) -> Iterator[Page | LostPage]:
@@ -57,24 +36,6 @@ def pages(data: bytes, max_pages: int, deadline: float) -> Iterator[Page | LostP
 
         return pdf.pages(data, max_pages, deadline)
     return _raster_pages(data, max_pages, deadline)
-
-
-def reduced(image: Image.Image) -> Image.Image:
-    """The image with at most WORKING_PIXELS."""
-    share = (WORKING_PIXELS / (image.width * image.height)) ** 0.5
-    if share >= 1:
-        return image
-    size = max(1, int(image.width * share)), max(1, int(image.height * share))
-    return image.resize(size, Image.Resampling.BOX, reducing_gap=2.0)
-
-
-def check_pixels(width: int, height: int) -> int:
-    """The number of pixels. Raises ImageFaultError beyond MAX_PIXELS."""
-    if width < 1 or height < 1:
-        raise ImageFaultError(ImageFault.DAMAGED)
-    if width * height > MAX_PIXELS:
-        raise ImageFaultError(ImageFault.TOO_MANY_PIXELS)
-    return width * height
 
 
 def _raster_pages(data: bytes, max_pages: int, deadline: float) -> Iterator[Page | LostPage]:

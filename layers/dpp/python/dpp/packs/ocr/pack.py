@@ -11,8 +11,8 @@ from dpp.packs.ocr import artifacts, images, sources
 from dpp.packs.ocr.artifacts import TextPage
 from dpp.packs.ocr.engine import Engine, find_trained_data
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError, OutOfTimeError
-from dpp.packs.ocr.images import LostPage, Page
 from dpp.packs.ocr.marks import UNREADABLE, Tally, mark
+from dpp.packs.ocr.pages import LostPage, Page
 from dpp.packs.ocr.profiles import PROFILES, Pass, Profile
 from dpp.packs.ocr.reading import PageReading, read_page
 from dpp.packs.ocr.settings import OcrSettings

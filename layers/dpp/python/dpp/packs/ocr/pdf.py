@@ -7,7 +7,7 @@ import pypdfium2
 from PIL import Image
 
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
-from dpp.packs.ocr.images import WORKING_PIXELS, LostPage, Page, check_pixels, reduced
+from dpp.packs.ocr.pages import WORKING_PIXELS, LostPage, Page, check_pixels, reduced
 
 DOTS_PER_INCH = 300
 _POINTS_PER_INCH = 72
