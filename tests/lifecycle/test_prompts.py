@@ -75,7 +75,7 @@ def test_prompt_is_markdown_with_the_answer_of_a_person() -> None:
     subject = Subject(place="a/repo", title="A bug", url="https://example.com/1", actor="kim", body="It fails.")
     assert prompts.prompt_of(_a_task(subject, answer="Only on Mondays.")) == (
         "# task-20260301-001\n\n"
-        "This was assigned to us. What has to be done, and in which order? A bug\n\n"
+        "This was assigned to us. What has to be done, and what comes first? A bug\n\n"
         "## A bug\n\n"
         "- Where: a/repo\n- Link: https://example.com/1\n- By: kim\n\n"
         "It fails.\n\n"

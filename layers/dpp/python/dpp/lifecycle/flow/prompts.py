@@ -25,8 +25,8 @@ _WHY: Mapping[EventKind, str] = MappingProxyType(
 )
 _QUESTIONS: Mapping[EventKind, str] = MappingProxyType(
     {
-        EventKind.MENTIONED: "We were mentioned. What is the request, and what should we answer?",
-        EventKind.ASSIGNED: "This was assigned to us. What has to be done, and in which order?",
+        EventKind.MENTIONED: "We were mentioned. What is asked of us, and what should we answer?",
+        EventKind.ASSIGNED: "This was assigned to us. What has to be done, and what comes first?",
         EventKind.REVIEW_REQUESTED: "Our review was requested. What does the change do, and what needs a closer look?",
         EventKind.UPDATED: "This was updated. What has changed, and what should we do about it?",
     }

@@ -85,12 +85,7 @@ class BedrockEngine:
         return Answer(text=text, confidence=confidence, tokens_consumed=tokens, model=self.model_id)
 
     def _converse(self, inputs: DecisionInputs, seconds: float) -> Mapping[str, Any]:
-        from botocore.exceptions import (  # noqa: PLC0415 - as above
-            BotoCoreError,
-            ClientError,
-            ConnectTimeoutError,
-            ReadTimeoutError,
-        )
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError  # noqa: PLC0415 - as above
 
         try:
             return self.client(seconds).converse(
