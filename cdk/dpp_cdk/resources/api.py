@@ -143,11 +143,11 @@ class HttpApi(Construct):
         return f"https://{name}" if name else self.rest_api.url
 
     def server_error_alarm(self, id: str) -> cloudwatch.Alarm:
-        """Too many answers are 5xx for a release to go on: what a function answers is no error of its own."""
+        """Alarm on the share of 5xx answers, which rolls a release back: a 5xx answer is no error of its function."""
         return cloudwatch.Alarm(
             self,
             id,
-            alarm_description="Clients get 5xx: a release under way is taken back",
+            alarm_description="Clients get 5xx; a release in progress is rolled back",
             metric=self.rest_api.metric_server_error(statistic="Average", period=Duration.minutes(1)),
             threshold=0.05,
             evaluation_periods=1,

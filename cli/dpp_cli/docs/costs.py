@@ -48,7 +48,7 @@ _LOG_TAKEN_IN, _LOG_KEPT_A_MONTH = Decimal("0.50"), Decimal("0.03")
 
 ASSUMPTIONS = f"""Per month: {RUNS["dev"]:,} runs in dev, {RUNS["prod"]:,} in prod. A run: {REQUESTS_A_RUN} requests \
 of {REQUEST_SECONDS * 1_000:.0f} ms, {WORK_SECONDS} s of work, an envelope of {ENVELOPE_KB} KB that is kept 30 days \
-and fetched once, {LOG_KB} KB of logs, no model. Jobs: {_FIRINGS:,} firings of 200 ms with 2 KB of logs each, a report \
+and fetched once, {LOG_KB} KB of logs, no model. Jobs: {_FIRINGS:,} ticks of 200 ms with 2 KB of logs each, a report \
 of the ticket reaper each minute. {METRIC_SERIES} metric series. {HOURS} hours."""
 
 # Additional cost of workspaces.
@@ -78,8 +78,8 @@ _ROLE_FIRINGS = 5 * HOURS * 60  # four roles, one of which runs twice a minute
 _ASKED = 2 * HOURS * 60  # both sources, each minute
 _ASKED_GB_SECONDS = Decimal("0.5") * Decimal("0.5")
 
-LIFECYCLE_ASSUMPTIONS = f"""Per month, without the runs that tasks are, each of which costs what a run costs: \
-{_ROLE_FIRINGS:,} firings of 200 ms and {_ASKED:,} requests to GitHub and Jira of 500 ms, with 2 KB of logs each. \
+LIFECYCLE_ASSUMPTIONS = f"""Per month, without the runs of the tasks, each at the price of a run: \
+{_ROLE_FIRINGS:,} ticks of 200 ms and {_ASKED:,} requests to GitHub and Jira of 500 ms, with 2 KB of logs each. \
 {LIFECYCLE_SERIES} metric series."""
 
 
@@ -169,9 +169,7 @@ FIXED: Sequence[Line] = (
     Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
     Line("Jobs: logs", _LOGS, lambda _: _FIRINGS * 2 * _KB),
     Line("Jobs: S3 writes of reports", _priced("0.000005", "request", confirmed=False), lambda _: _REPORT_WRITES),
-    Line(
-        "SQS, looked at without a message", _priced("0.0000004", "request", confirmed=False), lambda _: _POLLS + _TICKS
-    ),
+    Line("SQS, empty receives", _priced("0.0000004", "request", confirmed=False), lambda _: _POLLS + _TICKS),
 )
 """Return the fixed costs, which do not depend on use."""
 
@@ -206,10 +204,10 @@ OF_WORKSPACES: Sequence[Line] = (
     ),
     Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: WORKSPACE_ALARMS[size.name]),
     Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: WORKSPACE_SERIES),
-    Line("Looks: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS),
-    Line("Looks: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
+    Line("Scans: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS),
+    Line("Scans: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
     Line(
-        "SQS, looked at and sent",
+        "SQS, receives and sends",
         _priced("0.0000004", "request", confirmed=False),
         lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS,
     ),
@@ -250,7 +248,7 @@ OF_LIFECYCLE: Sequence[Line] = (
     Line("Roles: Lambda requests", _priced("0.0000002", "request"), lambda _: _ROLE_FIRINGS + _ASKED),
     Line("Roles: logs", _LOGS, lambda _: (_ROLE_FIRINGS + _ASKED) * 2 * _KB),
     Line(
-        "SQS, looked at and sent",
+        "SQS, receives and sends",
         _priced("0.0000004", "request", confirmed=False),
         lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
     ),
@@ -280,7 +278,7 @@ def render_workspaces() -> str:
     sizes = _sizes()
     rows = [BEGIN_WORKSPACES, WORKSPACE_ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in OF_WORKSPACES]
-    rows.append(_sum("a month, besides", OF_WORKSPACES, sizes))
+    rows.append(_sum("a month, in addition", OF_WORKSPACES, sizes))
     return "\n".join([*rows, END_WORKSPACES])
 
 
@@ -289,7 +287,7 @@ def render_lifecycle() -> str:
     sizes = _sizes()
     rows = [BEGIN_LIFECYCLE, LIFECYCLE_ASSUMPTIONS, "", *_head(sizes)]
     rows += [_row(line, sizes) for line in OF_LIFECYCLE]
-    rows.append(_sum("a month, besides", OF_LIFECYCLE, sizes))
+    rows.append(_sum("a month, in addition", OF_LIFECYCLE, sizes))
     return "\n".join([*rows, END_LIFECYCLE])
 
 
