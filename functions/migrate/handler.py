@@ -77,7 +77,7 @@ def _carry_out(request: Request, seconds: int) -> None:
         return
     revision = wired.upgrade(seconds)
     if revision is None:
-        logger.warning("schema kept: a later release has already migrated this database")
+        logger.warning("schema kept: a later release has migrated this database")
     else:
         logger.info("migrated", extra={"revision": revision})
 
