@@ -53,7 +53,9 @@ def test_unknown_foreign_and_malformed_ids_get_the_same_response(api: ApiClient,
     for run_id in ids:
         answer = api.read(stranger, run_id)
         assert without_ids(answer) == unknown, run_id
-        assert answer.body["instance"] == "/v1/runs/" + quote(run_id, safe="/%:@!$&'()*+,;=~", errors="replace")
+        # A percent sign that encodes nothing is not allowed in a URI reference (RFC 3986, 2.1).
+        escaped = {"%": "%25", "%zz": "%25zz"}.get(run_id, run_id)
+        assert answer.body["instance"] == "/v1/runs/" + quote(escaped, safe="/%:@!$&'()*+,;=~", errors="replace")
         answer.text.encode("utf-8")
     for run_id in ids[2:]:  # the owner gets the same for a malformed id
         assert without_ids(api.read(owner, run_id))[2] == unknown[2], run_id

@@ -114,7 +114,8 @@ class Keys:
         return removed
 
     def _increase(self, key: str, amount: int) -> int:
-        total = _integer(self.text(key) or "0") + amount
+        text = self.text(key)
+        total = _integer("0" if text is None else text) + amount
         if abs(total) > _MAX_INTEGER:
             raise ResponseError("increment or decrement would overflow")
         self.values[key] = str(total)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -124,6 +124,7 @@ def _without_times(contents: dict[str, Any]) -> dict[str, object]:
 
 
 @_EXAMPLES
+@example(calls=[("SET", "k1", ""), ("INCRBY", "k1", "7")])  # an empty text is no number
 @given(
     calls=st.lists(
         st.one_of([_call(name, parts) for name, forms in _ARGUMENTS.items() for parts in forms]),
