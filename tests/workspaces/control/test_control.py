@@ -50,6 +50,23 @@ def home(fleet: MemoryProvider, workspace_id: UUID) -> bytes:
     return fleet.homes.contents[volume.home]
 
 
+def observe_delayed(env: Environment, fleet: MemoryProvider, workspace_id: UUID, *, before: str, seconds: int) -> None:
+    """Observe, and delay this process at one call for so long that another archives and restores the workspace."""
+    delayed = False
+
+    def delay(call: str) -> None:
+        nonlocal delayed
+        if call == before and not delayed:
+            delayed = True
+            env.pass_time(seconds)
+            env.drive_to(workspace_id, "ARCHIVED")
+            env.move(workspace_id, "STANDBY")
+
+    fleet.faults.before = delay
+    env.observe(workspace_id)
+    assert delayed
+
+
 class TestLifecycle:
     def test_new_workspace_runs_with_an_empty_home(self, env: Environment, fleet: MemoryProvider) -> None:
         """WS-8: by PROVISIONING, RESTORING and STARTING, in one call."""
@@ -488,23 +505,11 @@ class TestConcurrency:
         assert env.phase(workspace_id) is Phase.RUNNING
 
     def test_process_without_its_lease_writes_nothing(self, env: Environment, fleet: MemoryProvider) -> None:
-        """It was delayed for a minute, and another has taken over."""
+        """It was delayed for an hour, and another process has taken over."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
         env.set_desired_state(workspace_id, "ARCHIVED")
-        held_up = False
-
-        def sleeps(call: str) -> None:
-            nonlocal held_up
-            if call == "archives.write_proof" and not held_up:
-                held_up = True
-                env.pass_time(3_600)
-                env.drive_to(workspace_id, "ARCHIVED")
-                env.move(workspace_id, "STANDBY")
-
-        fleet.faults.before = sleeps
-        env.observe(workspace_id)
-        assert held_up
+        observe_delayed(env, fleet, workspace_id, before="archives.write_proof", seconds=3_600)
         assert home(fleet, workspace_id) == CONTENT
         env.run_ticks(3)
         assert env.phase(workspace_id) is Phase.STANDBY
@@ -524,19 +529,7 @@ class TestConcurrency:
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
         env.set_desired_state(workspace_id, "ARCHIVED")
-        held_up = False
-
-        def sleeps(call: str) -> None:
-            nonlocal held_up
-            if call == "volumes.delete" and not held_up:
-                held_up = True
-                env.pass_time(600)
-                env.drive_to(workspace_id, "ARCHIVED")
-                env.move(workspace_id, "STANDBY")
-
-        fleet.faults.before = sleeps
-        env.observe(workspace_id)
-        assert held_up
+        observe_delayed(env, fleet, workspace_id, before="volumes.delete", seconds=600)
         assert home(fleet, workspace_id) == CONTENT
 
     @pytest.mark.parametrize("ends", [True, False])
