@@ -43,7 +43,6 @@ from tests.support.world import Tenant, World
 DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 DOCS = openapi.DOCUMENT.parent
-RULE_BETWEEN_FIELDS = re.compile("contradict each other|must be distinct|is an option of")
 
 
 def every_header_is_documented(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:

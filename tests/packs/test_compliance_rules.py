@@ -17,7 +17,6 @@ from dpp.packs.compliance.personal_data import RULES, find
 from dpp.packs.registry import RuleSet
 
 BOTH: tuple[RuleSet, ...] = ("personal_data_kr", "personal_data_international")
-DIGITS = st.text("0123456789", min_size=13, max_size=19)
 FULL_WIDTH = {place: place + 0xFEE0 for place in range(0x21, 0x7F)} | {0x20: 0x3000}
 
 

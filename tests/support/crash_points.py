@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 CRASH_ALL = os.environ.get("DPP_CRASHES") == "all"
-"""Return whether every kind of fault is tried at every call (`make crash`)."""
+"""True if every kind of fault is tried at every call (`make crash`)."""
 
 
 class Killed(BaseException):

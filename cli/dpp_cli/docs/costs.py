@@ -110,20 +110,10 @@ def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
 
 
 _LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
-"""Compute log storage: ingested once, kept for the retention period."""
+"""Price of logs: ingested once, kept for the retention period."""
 
 _INSTANCES = {"t4g.micro": _priced("0.016", "hour"), "m7g.large": _priced("0.168", "hour", confirmed=False)}
 _NODES = {"cache.t4g.micro": _priced("0.0128", "hour"), "cache.m7g.large": _priced("0.1264", "hour", confirmed=False)}
-
-
-def database_price(name: str) -> Price:
-    """Return the price of an RDS instance class without standby. Raises KeyError if unknown."""
-    return _INSTANCES[name]
-
-
-def node_price(name: str) -> Price:
-    """Return the price of an ElastiCache node type. Raises KeyError if unknown."""
-    return _NODES[name]
 
 
 def _instance(name: str) -> Line:
@@ -171,7 +161,7 @@ FIXED: Sequence[Line] = (
     Line("Jobs: S3 writes of reports", _priced("0.000005", "request", confirmed=False), lambda _: _REPORT_WRITES),
     Line("SQS, empty receives", _priced("0.0000004", "request", confirmed=False), lambda _: _POLLS + _TICKS),
 )
-"""Return the fixed costs, which do not depend on use."""
+"""Fixed costs, which do not depend on use."""
 
 BY_USE: Sequence[Line] = (
     Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * REQUESTS_A_RUN),
@@ -189,7 +179,7 @@ BY_USE: Sequence[Line] = (
     Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
     Line("Traffic to the internet", _priced("0.09", "GB", confirmed=False), lambda size: _runs(size) * 30 * _KB),
 )
-"""Return the costs per run."""
+"""Costs per run."""
 
 
 def _workspaces(size: "Size") -> int:
@@ -234,7 +224,7 @@ OF_WORKSPACES: Sequence[Line] = (
         lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS,
     ),
 )
-"""Return the additional costs of workspaces."""
+"""Additional costs of workspaces."""
 
 OF_LIFECYCLE: Sequence[Line] = (
     Line("Secret", _priced("0.40", "secret"), lambda _: 1),
@@ -253,7 +243,7 @@ OF_LIFECYCLE: Sequence[Line] = (
         lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
     ),
 )
-"""Return the additional costs of the event flow; a role is also paid for while it waits for the outside function."""
+"""Additional costs of the event flow. A role is also paid for while it waits for the outside function."""
 
 
 def total(lines: Sequence[Line], size: "Size") -> Decimal:
