@@ -28,6 +28,7 @@ from dpp.platform.db.postgres import Database
 from tests.support.clock import MovedClock
 from tests.support.memory_sqs import MemorySqs
 from tests.support.memory_sqs import Message as SentMessage
+from tests.support.stored import Stored, existing
 
 TENANT = "t_reporter"
 EVENTS, DEAD_LETTERS, WAKE = (f"http://sqs.local/{name}" for name in ("events", "dead-letters", "wake"))
@@ -42,7 +43,7 @@ VISIBILITY_SECONDS = 150
 
 
 @dataclass(slots=True)
-class Environment:
+class Environment(Stored):
     """The database, the queues and shortcuts to use them."""
 
     url: str
@@ -132,17 +133,13 @@ class Environment:
         return EventMessage(f'{{"authErrorId": "{auth_error_id}"}}', headers)
 
     def error(self, auth_error_id: UUID) -> AuthError:
-        with self.database.connection() as connection:
-            found = store.find(connection, auth_error_id)
-        assert found is not None
-        return found
+        return existing(self.using(store.find, auth_error_id))
 
     def status(self, auth_error_id: UUID) -> AuthErrorStatus:
         return self.error(auth_error_id).status
 
     def details(self, auth_error_id: UUID) -> WholeAuthError:
-        with self.database.connection() as connection:
-            return read.read(connection, auth_error_id)
+        return self.using(read.read, auth_error_id)
 
     def events(self, auth_error_id: UUID) -> list[OutboxEntry]:
         return self.details(auth_error_id).events
@@ -151,9 +148,8 @@ class Environment:
         """The processed message of one of its events."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
         named = tables.EventRef(entry.outbox_id, event_type, auth_error_id)
-        with self.database.connection() as connection:
-            tables.ensure_row_exists(connection, named, self.now)
-            row = tables.processed(connection, named)
+        self.using(tables.ensure_row_exists, named, self.now)
+        row = self.using(tables.processed, named)
         assert row is not None
         return row
 

@@ -43,17 +43,15 @@ def test_cluster_has_first_and_last_times(env: Environment) -> None:
     env.run_until_idle()
     (cluster,) = env.details(first).clusters
     assert (cluster.first_seen_at, cluster.last_seen_at) == (begun, env.error(last).created_at)
-    with env.database.connection() as connection:
-        assert store.growing(connection, env.now) == (1, 0)
-        assert store.growing(connection, env.now + timedelta(minutes=11)) == (0, 0)
+    assert env.using(store.growing, env.now) == (1, 0)
+    assert env.using(store.growing, env.now + timedelta(minutes=11)) == (0, 0)
 
 
 def test_repetition_is_counted_once(env: Environment) -> None:
     auth_error_id = env.post()
     env.run_until_idle()
     (cluster,) = env.details(auth_error_id).clusters
-    with env.database.connection() as connection:
-        again = store.join_cluster(connection, env.error(auth_error_id), uuid4(), "v1", cluster.stack_hash)
+    again = env.using(store.join_cluster, env.error(auth_error_id), uuid4(), "v1", cluster.stack_hash)
     assert again == cluster
 
 

@@ -39,8 +39,7 @@ def _analyzed(env: Environment, **changes: Any) -> UUID:
 
 def _set(env: Environment, *data: dict[str, Any]) -> int:
     found = policies.as_data(read_policies(list(data)))
-    with env.database.connection() as connection:
-        return store.insert_policies(connection, found, "kim", "for a test")
+    return env.using(store.insert_policies, found, "kim", "for a test")
 
 
 class TestOperators:
@@ -137,8 +136,7 @@ class TestPolicies:
 
     def test_frequent_failure_after_a_deployment_is_escalated_once(self, env: Environment) -> None:
         version = _set(env, BURST)
-        with env.database.connection() as connection:
-            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=env.now)
+        env.using(store.insert_deploy, uuid4(), service=None, label="v2", actor="kim", now=env.now)
         ids = []
         for _ in range(5):
             env.pass_time(60)
@@ -156,10 +154,9 @@ class TestPolicies:
     def test_slow_failure_or_no_deployment_is_not_escalated(self, env: Environment) -> None:
         _set(env, BURST)
         ids = [_analyzed(env) for _ in range(4)]
-        with env.database.connection() as connection:
-            store.insert_deploy(connection, uuid4(), service="other", label="v2", actor="kim", now=env.now)
-            env.pass_time(660)
-            store.insert_deploy(connection, uuid4(), service=None, label="v2", actor="kim", now=env.now)
+        env.using(store.insert_deploy, uuid4(), service="other", label="v2", actor="kim", now=env.now)
+        env.pass_time(660)
+        env.using(store.insert_deploy, uuid4(), service=None, label="v2", actor="kim", now=env.now)
         ids += [_analyzed(env) for _ in range(2)]
         assert not any(env.details(one).decisions for one in ids)
 
@@ -176,15 +173,13 @@ class TestPolicies:
         _set(env, {"name": "noise", "when": {"httpStatus": [401]}, "decide": "IGNORE", "reason": "noise"})
         _analyzed(env)
         _set(env)
-        with env.database.connection() as connection:
-            (stored,) = store.system_decisions(connection, 2**63 - 1, 10)
+        (stored,) = env.using(store.system_decisions, 2**63 - 1, 10)
         policy = first_match(read_policies(stored.policies), Inputs.from_data(stored.inputs))
         assert policy is not None
         assert (policy.name, policy.decide) == (stored.policy_name, stored.decision_type)
 
     def test_unreadable_policies_do_not_stop_analyses(self, env: Environment, caplog: pytest.LogCaptureFixture) -> None:
-        with env.database.connection() as connection:
-            store.insert_policies(connection, [{"name": "x", "when": {"gone": 1}}], "kim", "old")
+        env.using(store.insert_policies, [{"name": "x", "when": {"gone": 1}}], "kim", "old")
         auth_error_id = _analyzed(env)
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
         assert "policies can't be read" in caplog.text

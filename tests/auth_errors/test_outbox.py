@@ -87,8 +87,7 @@ class TestPublishing:
         )
         assert env.publish().published == 0
         env.pass_time(3_700)
-        with env.database.connection() as connection:
-            (first,) = tables.claim(connection, uuid4(), 10, env.now)
+        (first,) = env.using(tables.claim, uuid4(), 10, env.now)
         assert first.outbox_id == env.events(auth_error_id)[0].outbox_id
 
 
@@ -122,10 +121,9 @@ class TestFailures:
         env.pass_time(86_400)
         assert env.publish().published == 0
         env.sqs.refused = {}
-        with env.database.connection() as connection:
-            assert tables.dead_ids(connection, 10) == [event.outbox_id]
-            assert tables.revive(connection, event.outbox_id, env.now)
-            assert not tables.revive(connection, event.outbox_id, env.now)
+        assert env.using(tables.dead_ids, 10) == [event.outbox_id]
+        assert env.using(tables.revive, event.outbox_id, env.now)
+        assert not env.using(tables.revive, event.outbox_id, env.now)
         assert env.publish().published == 1
 
     def test_outage_makes_no_event_dead(self, env: Environment) -> None:
@@ -162,8 +160,7 @@ class TestOwners:
 
     def test_crash_between_send_and_finalize_sends_again(self, env: Environment) -> None:
         auth_error_id = env.post()
-        with env.database.connection() as connection:
-            (event,) = tables.claim(connection, uuid4(), 10, env.now)
+        (event,) = env.using(tables.claim, uuid4(), 10, env.now)
         env.pass_time(SILENT_SECONDS)
         assert env.publish().taken_over == 0
         env.pass_time(1)
@@ -248,8 +245,7 @@ class TestLostMessages:
 
     def test_event_handled_before_it_is_marked_published_is_done(self, env: Environment) -> None:
         auth_error_id = env.post()
-        with env.database.connection() as connection:
-            tables.claim(connection, uuid4(), 10, env.now)
+        env.using(tables.claim, uuid4(), 10, env.now)
         assert env.consume(env.message(auth_error_id)).outcome == "HANDLED"
         env.pass_time(SILENT_SECONDS + 1)
         env.run_until_idle()

@@ -74,8 +74,7 @@ class TestOnce:
         assert env.rows("SELECT count(*) FROM outbox_message") == [(1,)]
 
     def test_request_ids_are_per_reporter(self, env: Environment) -> None:
-        with env.database.connection() as connection:
-            create_tenant(connection, "t_other", "Another", 60)
+        env.using(create_tenant, "t_other", "Another", 60)
         mine, theirs = env.record(request_id="r1"), env.record("t_other", request_id="r1", http_status=403)
         assert theirs.created
         assert theirs.error.auth_error_id != mine.error.auth_error_id
@@ -241,6 +240,5 @@ class TestMachine:
 
     def test_lost_compare_and_swap_returns_none(self, env: Environment) -> None:
         auth_error_id = env.post()
-        with env.database.connection() as connection:
-            assert store.complete_analysis(connection, auth_error_id, "x") is None
-            assert store.request_analysis(connection, uuid4(), "x") is None
+        assert env.using(store.complete_analysis, auth_error_id, "x") is None
+        assert env.using(store.request_analysis, uuid4(), "x") is None

@@ -19,10 +19,9 @@ def test_handled_event_is_deleted_with_its_processed_message(env: Environment) -
     env.pass_time(20 * 86_400)
     young = env.post()
     env.run_until_idle()
-    with env.database.connection() as connection:
-        assert OUTBOX.due(connection, _days_on(env, -10), 100) == 2
-        assert deleted(connection, OUTBOX, _days_on(env, -10), limit=1) == 2
-        use = OUTBOX.use(connection, env.now)
+    assert env.using(OUTBOX.due, _days_on(env, -10), 100) == 2
+    assert env.using(deleted, OUTBOX, _days_on(env, -10), limit=1) == 2
+    use = env.using(OUTBOX.use, env.now)
     assert (env.events(old), len(env.events(young))) == ([], 2)
     assert env.rows("SELECT count(*) FROM processed_message") == [(2,)]
     assert (use.rows, use.rows_a_day) == (2, 2)
@@ -33,8 +32,7 @@ def test_dead_event_stays_until_an_operator_revives_it(env: Environment) -> None
     auth_error_id = env.post()
     env.recover(rounds=12, seconds=700)
     env.pass_time(400 * 86_400)
-    with env.database.connection() as connection:
-        assert deleted(connection, OUTBOX, _days_on(env, 1)) == 0
+    assert env.using(deleted, OUTBOX, _days_on(env, 1)) == 0
     assert env.processed(auth_error_id).status == "DEAD"
 
 

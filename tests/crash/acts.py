@@ -18,6 +18,7 @@ from dpp.runs.jobs.sweep import sweep
 from dpp.runs.model import Run
 from tests.crash.environment import Container, Environment
 from tests.support.faults import FailingClient, Flaky
+from tests.support.stored import existing
 from tests.support.world import A_COST, A_RESERVATION, DONE, Tenant
 
 
@@ -51,9 +52,7 @@ def _unmapped_client(env: Environment) -> None:
 def _client_mapped_to_none(env: Environment) -> None:
     """The mapping leads to a run that never reached the queue (RUN-8); its process died before it forgot the key."""
     env.client(persistent=True).submit(replace(env.world.submit_effects(), queue=_no_queue()))
-    with env.world.database.connection() as connection:
-        row = connection.execute("SELECT run_id::text, payload_hash FROM runs").fetchone()
-    assert row is not None
+    (row,) = env.world.sql("SELECT run_id::text, payload_hash FROM runs")
     mapping = {"run_id": row[0], "payload_hash": row[1], "created_at_ms": "0"}
     client: Any = env.world.ledger.client
     client.hset(_mapping(env), mapping=mapping)
@@ -197,10 +196,7 @@ def _leased(env: Environment, tenant: Tenant | None = None) -> Run:
     """A run whose worker was never heard of again; its message is gone with it."""
     queued = env.queued(tenant)
     env.world.messages()
-    with env.world.database.connection() as connection:
-        run = store.start_processing(connection, queued, f"lease-{uuid4()}")
-    assert run is not None
-    return run
+    return existing(env.world.using(store.start_processing, queued, f"lease-{uuid4()}"))
 
 
 def _ended(env: Environment, tenant: Tenant) -> Run:
@@ -231,8 +227,7 @@ def _refund_half_finished(env: Environment, tenant: Tenant) -> None:
 def _unsent(env: Environment, tenant: Tenant) -> None:
     run = env.queued(tenant)
     env.world.messages()
-    with env.world.database.connection() as connection:
-        connection.execute("UPDATE runs SET enqueued_at = NULL WHERE run_id = %s", [run.run_id])
+    env.world.sql("UPDATE runs SET enqueued_at = NULL WHERE run_id = %s", [run.run_id])
 
 
 def _mapping(env: Environment) -> str:

@@ -29,6 +29,7 @@ from tests.runs.switched import switch
 from tests.support.clock import MovedClock
 from tests.support.crash_points import FaultInjector
 from tests.support.crashable import CrashableDatabase, crashable_ledger, crashable_queue, crashable_storage
+from tests.support.stored import existing
 from tests.support.world import DONE, Tenant, World, a_request
 
 END_OF_NEWS = "end-of-news"
@@ -199,8 +200,7 @@ class Environment:
 
     def queued(self, tenant: Tenant | None = None) -> Run:
         """A run of a new client, and its message."""
-        accepted = self.client(tenant).submit(self.world.submit_effects())
-        assert accepted is not None
+        accepted = existing(self.client(tenant).submit(self.world.submit_effects()))
         return accepted.run
 
     def switch(self, *, enabled: bool) -> None:
@@ -220,9 +220,7 @@ class Environment:
         def heartbeat(run_id: str) -> None:
             self.packs.during = None
             [client] = self.clients
-            with self.world.database.connection() as connection:
-                leased = store.find(connection, client.tenant.tenant_id, UUID(run_id))
-            assert leased is not None
+            leased = existing(self.world.using(store.find, client.tenant.tenant_id, UUID(run_id)))
             effects = LeaseEffects(container.new_database(), container.ledger, container.queue)
             Heartbeat(effects, leased, self.receipt_handle).extend()
 

@@ -268,10 +268,7 @@ def test_run_20_a_lease_far_in_the_future_is_no_lease(world: World) -> None:
     """RUN-20: no worker can hold one of over two minutes, so the reaper takes it as run out instead of waiting."""
     tenant = world.tenant()
     broken, healthy = world.leased(tenant), world.leased(tenant)
-    with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE runs SET lease_expires_at = now() + interval '10 years' WHERE run_id = %s", [broken.run_id]
-        )
+    world.sql("UPDATE runs SET lease_expires_at = now() + interval '10 years' WHERE run_id = %s", [broken.run_id])
     assert reap(world.finalize_effects(), world.new_database()).ended == 1
     assert world.run(broken).last_error_reason_code == "WORKER_TIMEOUT"
     assert world.run(healthy).status == Status.PROCESSING

@@ -36,13 +36,12 @@ def test_run_22_more_runs_that_cannot_move_than_a_firing_takes_starve_nobody_beh
     """RUN-22: S3 denies the objects of 550 older claims, firing after firing; a refund behind them is made at once."""
     tenant = world.tenant()
     healthy = world.leased(tenant)
-    with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 'f', finalize_claimed_at = now(), "
-            "finalize_outcome = 'FAILED', finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 5000, "
-            "last_error_reason_code = 'WORKER_TIMEOUT'"
-        )
-        connection.execute(_COPY, [_COPIES, healthy.run_id])
+    world.sql(
+        "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 'f', finalize_claimed_at = now(), "
+        "finalize_outcome = 'FAILED', finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 5000, "
+        "last_error_reason_code = 'WORKER_TIMEOUT'"
+    )
+    world.sql(_COPY, [_COPIES, healthy.run_id])
 
     class Denied:
         bucket = world.bucket

@@ -29,6 +29,7 @@ from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from tests.support.clock import MovedClock
 from tests.support.memory_s3 import MemoryS3
+from tests.support.stored import Stored, existing
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHANNEL = "C0FLOW"
@@ -109,7 +110,7 @@ class CannedSlack:
 
 
 @dataclass(slots=True)
-class Environment:
+class Environment(Stored):
     """The parts, and short ways to use them. Time passes only when a test moves the clock."""
 
     url: str
@@ -201,13 +202,11 @@ class Environment:
 
     def answer_in_thread(self, thread: Thread, text: str) -> bool:
         """A reply in a thread of Slack."""
-        with self.database.connection() as connection:
-            return answer.answer_in_thread(connection, thread, text, self.now)
+        return self.using(answer.answer_in_thread, thread, text, self.now)
 
     def answer(self, task_id: str, text: str) -> None:
         """An operator's answer."""
-        with self.database.connection() as connection:
-            answer.answer(connection, task_id, text, self.now)
+        self.using(answer.answer, task_id, text, self.now)
 
     def thread(self, task_id: str) -> Thread:
         """The task's thread."""
@@ -218,10 +217,7 @@ class Environment:
 
     def task(self, task_id: str) -> Task:
         """The task's row."""
-        with self.database.connection() as connection:
-            found = store.find_task(connection, task_id)
-        assert found is not None
-        return found
+        return existing(self.using(store.find_task, task_id))
 
     def event(self, event_id: str) -> tuple[str, str | None]:
         """Status and reason."""

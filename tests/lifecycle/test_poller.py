@@ -26,6 +26,7 @@ from tests.lifecycle.poll_environment import (
     open_poll_environment,
     reply,
 )
+from tests.support.stored import existing
 
 LATER = NOW + timedelta(hours=2)
 ALL = [comment_id(1), comment_id(2), "jira:ED-1:2026-11-28T11:30:00.123Z"]
@@ -100,8 +101,7 @@ def test_life_6_whichever_effect_is_the_last_everything_is_taken_in_once(
     assert before is None or set(ALL[:2]) <= set(post.ids())  # an ETag is stored last
     post.poll(LATER)
     assert sorted(post.ids()) == sorted(ALL)
-    poll_state = post.poll_state()
-    assert poll_state is not None
+    poll_state = existing(post.poll_state())
     assert poll_state[0] == '"one"'
 
 
@@ -143,8 +143,7 @@ def test_the_pause_doubles_to_an_hour_and_ends_with_the_first_success(post: Poll
     post.outside.answers[f"{PAGE}1"] = reply(status=500)
     now, pauses = NOW, []
     for _ in range(8):
-        pause = post.poll_source(now).next_poll_seconds
-        assert pause is not None
+        pause = existing(post.poll_source(now).next_poll_seconds)
         assert post.poll_source(now + timedelta(seconds=pause - 1)).outcome is PollOutcome.NOT_DUE
         pauses.append(pause)
         now += timedelta(seconds=pause)

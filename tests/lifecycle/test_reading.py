@@ -9,13 +9,11 @@ from tests.lifecycle.environment import ASKS, AT_WORK, Environment
 
 
 def _whole(env: Environment, task_id: str) -> read.TaskWithObjects:
-    with env.database.connection() as connection:
-        return read.whole(connection, env.objects, task_id)
+    return env.using(read.whole, env.objects, task_id)
 
 
 def _backlog(env: Environment) -> read.Backlog:
-    with env.database.connection() as connection:
-        return read.backlog(connection, env.now)
+    return env.using(read.backlog, env.now)
 
 
 def test_pages_go_from_the_newest_to_the_oldest(env: Environment) -> None:

@@ -16,9 +16,10 @@ from dpp.platform.errors import DependencyUnavailable
 from dpp.runs import store
 from dpp.runs.execute import execute
 from dpp.runs.model import Run
-from dpp.runs.operations import switch
 from lifecycle_general.task_runs import PipelineTaskRuns
 from tests.lifecycle.environment import Environment, open_environment
+from tests.runs.switched import disable
+from tests.support.stored import existing
 from tests.support.world import A_CREDIT, DONE, ScriptedPacks, Tenant, World, message_of
 
 ORDERS = TaskRunRequest(
@@ -43,10 +44,7 @@ def _work(world: World, packs: ScriptedPacks | None = None) -> int:
 
 
 def _run(world: World, tenant: Tenant, run_id: UUID) -> Run:
-    with world.database.connection() as connection:
-        found = store.find(connection, tenant.tenant_id, run_id)
-    assert found is not None
-    return found
+    return existing(world.using(store.find, tenant.tenant_id, run_id))
 
 
 @pytest.fixture(name="paying")
@@ -96,8 +94,7 @@ def test_a_run_that_is_too_unsure_needs_a_person(world: World) -> None:
     task_runs = _task_runs(world, tenant.tenant_id)
     run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(DONE.model_copy(update={"reliability_score": 0.4})))
-    report = task_runs.report(run_id)
-    assert report is not None
+    report = existing(task_runs.report(run_id))
     assert (report.state, report.needs_person) == (TaskRunState.FAILED, True)
     assert report.reason_code == "PACK_RELIABILITY_BELOW_MINIMUM"
 
@@ -107,8 +104,7 @@ def test_failed_run_needs_no_person_and_reports_its_charge(world: World) -> None
     task_runs = _task_runs(world, tenant.tenant_id)
     run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(PackFailure(reason_code=PackReason.PACK_FAILED, detail="ValueError")))
-    report = task_runs.report(run_id)
-    assert report is not None
+    report = existing(task_runs.report(run_id))
     assert (report.state, report.needs_person, report.detail) == (TaskRunState.FAILED, False, "ValueError")
     assert report.raw is None
     assert float(report.charged_usd) > 0
@@ -121,14 +117,12 @@ def test_an_envelope_that_is_not_what_was_stored_fails_the_attempt(world: World,
     task_runs = _task_runs(world, tenant.tenant_id)
     run_id = task_runs.send(ORDERS)
     _work(world, ScriptedPacks(replace_cost(DONE, 20_000)))
-    pointer = _run(world, tenant, run_id).result
-    assert pointer is not None
+    pointer = existing(_run(world, tenant, run_id).result)
     if lost == "gone":
         world.s3.delete_object(Bucket=world.bucket, Key=pointer.key)
     else:
         world.storage.put_json(pointer.key, b"{}")
-    report = task_runs.report(run_id)
-    assert report is not None
+    report = existing(task_runs.report(run_id))
     assert (report.state, report.raw) == (TaskRunState.FAILED, None)
     assert report.reason_code == ("RESULT_MISSING" if lost == "gone" else "RESULT_DAMAGED")
 
@@ -140,10 +134,7 @@ def test_a_run_past_its_retention_or_of_another_tenant_is_gone(world: World) -> 
     assert _task_runs(world, stranger.tenant_id).report(run_id) is None
     assert task_runs.report(uuid4()) is None
     assert message_of(_run(world, tenant, run_id)).run_id == run_id
-    with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s", (run_id,)
-        )
+    world.sql("UPDATE runs SET retention_until = created_at - interval '1 second' WHERE run_id = %s", (run_id,))
     assert task_runs.report(run_id) is None
 
 
@@ -169,16 +160,7 @@ def test_temporary_errors_wait_and_permanent_ones_are_rejected(world: World) -> 
 def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
     """TIX-1."""
     tenant = world.tenant()
-    with world.database.connection() as connection:
-        switch.decide(
-            connection,
-            scope=None,
-            enabled=False,
-            decision_id=uuid4(),
-            actor="kim",
-            reason="for a test",
-            decided_at=world.now(),
-        )
+    disable(world.database)
     with pytest.raises(TaskRunsUnavailable, match="disabled"):
         _task_runs(world, tenant.tenant_id).send(ORDERS)
     assert world.ledger.balance(tenant.tenant_id) == A_CREDIT
@@ -186,8 +168,7 @@ def test_a_disabled_pack_lets_tasks_wait(world: World) -> None:
 
 def test_suspended_tenant_gets_no_runs(world: World) -> None:
     tenant = world.tenant()
-    with world.database.connection() as connection:
-        connection.execute("UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,))
+    world.sql("UPDATE tenants SET status = 'SUSPENDED' WHERE tenant_id = %s", (tenant.tenant_id,))
     with pytest.raises(TaskRunsUnavailable):
         _task_runs(world, tenant.tenant_id).send(ORDERS)
 

@@ -55,8 +55,7 @@ def reported(world: World, occurred_at: datetime = NOON, **changes: Any) -> Auth
         "stacktrace": TRACE,
         "service": "web",
     }
-    with world.database.connection() as connection:
-        create_tenant(connection, "acme", "Acme", 60)
+    world.using(create_tenant, "acme", "Acme", 60)
     return record(AuthErrorReport(**values | changes), "acme", world.database, Waker(None)).error
 
 
@@ -320,8 +319,7 @@ class TestPolicies:
         assert "of all services recorded at 20" in shell.out("auth-errors", "deployed", "v7")
         printed = shell.out("auth-errors", "deployed", " v8 ", "--service", "web", "--as", "ci")
         assert printed.startswith("deployment of web recorded at ")
-        with world.database.connection() as connection:
-            kept = connection.execute("SELECT label, service, actor FROM auth_error_deploy ORDER BY label").fetchall()
+        kept = world.sql("SELECT label, service, actor FROM auth_error_deploy ORDER BY label")
         assert kept == [("v7", None, "kim"), ("v8", "web", "ci")]
         assert "label: " in shell.refused("auth-errors", "deployed", " ")
         assert "service: " in shell.refused("auth-errors", "deployed", "v9", "--service", "a b")

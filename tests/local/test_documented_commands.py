@@ -96,10 +96,9 @@ def test_every_command_about_authentication_errors_works(
     monkeypatch.chdir(ROOT)
     with AuthErrorsApi.of_world(world, monkeypatch) as client:
         insert_example_rows(client)
-    with world.database.connection() as connection:
-        owner = uuid4()
-        [event] = tables.claim(connection, owner, 1)
-        tables.put_back(connection, owner, event.outbox_id, retry_count=6, next_retry_at=None, error="refused")
+    owner = uuid4()
+    [event] = world.using(tables.claim, owner, 1)
+    world.using(tables.put_back, owner, event.outbox_id, retry_count=6, next_retry_at=None, error="refused")
     assert len(OF_AUTH_ERRORS) > 15
     for words in OF_AUTH_ERRORS:
         result = shell.run(*words)
@@ -169,8 +168,7 @@ def test_every_command_about_events_and_tasks_works(shell: OperatorShell, world:
         subject = Subject(place="acme/shop", title="Which shop?")
         event = NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, env.now, subject)
         env.task_runs.plans["Which shop?"] = [ASKS]
-        with world.database.connection() as connection:
-            accept_event(connection, event, Arrival.WEBHOOK, 28, env.now)
+        world.using(accept_event, event, Arrival.WEBHOOK, 28, env.now)
         env.run_ticks(3)
     assert len(OF_LIFECYCLE) > 8
     for words in OF_LIFECYCLE:

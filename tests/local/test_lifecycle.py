@@ -14,8 +14,7 @@ from tests.support.world import World
 def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
     for name in ("DPP_REPORTS_BUCKET", "DPP_STATE_BUCKET"):
         monkeypatch.setenv(name, world.bucket)
-    with world.database.connection() as connection:
-        connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
+    world.sql("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
     return named_rows(monkeypatch, world.database_url)
 
 

@@ -349,8 +349,7 @@ class TestStatus:
         env.emit("new")
         record_heartbeat(world, Role.SENTINEL)
         env.admin.execute("DELETE FROM lifecycle_heartbeats WHERE role = 'KING'")
-        with world.database.connection() as connection:
-            source_rows.failed(connection, Source.JIRA, "JIRA_401", world.now(), 960)
+        world.using(source_rows.failed, Source.JIRA, "JIRA_401", world.now(), 960)
         env.slack.replies = lambda _printed: OutsideReply(status=503)
         env.started("another", ticks=0)
         record_heartbeat(world, Role.GENERAL, seconds_ago=599)

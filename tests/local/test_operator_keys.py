@@ -36,8 +36,7 @@ def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell,
 
     for _ in range(2):  # a repetition finds it so
         assert shell.out("operator", "revoke", key_id) == f"key {UUID(key_id)} of kim@ops is revoked\n"
-    with world.database.connection() as connection:
-        assert operator_keys.verify(connection, token) is None
+    assert world.using(operator_keys.verify, token) is None
     assert shell.data("operator", "list")[0]["status"] == "REVOKED"
 
 

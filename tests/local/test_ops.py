@@ -72,16 +72,15 @@ def test_status_tells_what_is_disabled_and_how_the_last_cycle_ended(shell: Opera
     assert (printed["execution"], printed["latest_receipt"]) == ([], None)
 
     decision = uuid4()
-    with world.database.connection() as connection:
-        switch.decide(
-            connection,
-            scope=PackType.OCR,
-            enabled=False,
-            decision_id=decision,
-            actor="kim",
-            reason="too dear",
-            decided_at=world.now(),
-        )
+    world.using(
+        switch.decide,
+        scope=PackType.OCR,
+        enabled=False,
+        decision_id=decision,
+        actor="kim",
+        reason="too dear",
+        decided_at=world.now(),
+    )
     run_id = cycle(world)
     assert "execution of ocr  DISABLED, by kim: too dear" in shell.out("ops", "status")
     assert "COMPLETED, started " in shell.out("ops", "status")
@@ -97,8 +96,7 @@ def test_receipts_are_reported_step_by_step(shell: OperatorShell, world: World) 
     assert shell.out("ops", "receipts") == "no ops cycle has run yet\n"
     assert shell.data("ops", "receipts") == []
     first = cycle(world)
-    with world.database.connection() as connection:
-        stop.decide(connection, stopped=True, actor="lee", reason="a fire")
+    world.using(stop.decide, stopped=True, actor="lee", reason="a fire")
     second = cycle(world)
     printed = shell.data("ops", "receipts")
     assert [(one["run_id"], one["outcome"]) for one in printed] == [(second, "STOPPED"), (first, "COMPLETED")]

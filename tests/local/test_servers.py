@@ -15,6 +15,7 @@ import redis
 
 from dpp_cli.local.processes import MARK, ProcessIdentity, marked
 from dpp_cli.local.servers import HOST, PostgresServer, ServerError, ValkeyServer
+from tests.support.stored import existing
 
 
 def listening_addresses(port: int) -> set[str]:
@@ -84,8 +85,7 @@ def test_a_taken_port_is_an_error_that_shows_the_log(
 
 
 def test_a_reused_pid_is_not_taken_for_the_process() -> None:
-    identity = ProcessIdentity.of(os.getpid())
-    assert identity is not None
+    identity = existing(ProcessIdentity.of(os.getpid()))
     assert identity.alive()
     stranger = ProcessIdentity(identity.pid, "another boot:1")
     assert not stranger.alive()
@@ -134,8 +134,7 @@ def test_a_server_of_a_test_dies_with_it_however_it_ends(tmp_path: Path) -> None
     command = [sys.executable, "-c", code, str(tmp_path / "valkey")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
-        server = ProcessIdentity.of(int(starter.stdout.readline()))
-        assert server is not None
+        server = existing(ProcessIdentity.of(int(starter.stdout.readline())))
         starter.kill()
     deadline = time.monotonic() + 10
     while server.alive() and time.monotonic() < deadline:

@@ -13,6 +13,7 @@ from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.store import NewTicket
 from tests.local.shell import OperatorShell, named_rows
+from tests.support.stored import existing
 from tests.support.world import World
 
 DAY = 86_400
@@ -34,16 +35,13 @@ def taken(world: World, count: int = 1, *, seconds_ago: float = DAY + 60) -> lis
         for _ in range(count):
             new = NewTicket(uuid4(), RequestType.EXECUTION_ENABLE, {}, "why", "kim")
             store.file_ticket(connection, new, then)
-            ticket = store.take_open(connection, "OPS_CYCLE/gone", then)
-            assert ticket is not None
+            ticket = existing(store.take_open(connection, "OPS_CYCLE/gone", then))
             found.append(ticket)
     return found
 
 
 def status_of(world: World, ticket: Ticket) -> TicketStatus:
-    with world.database.connection() as connection:
-        found = store.find(connection, ticket.request_id)
-    assert found is not None
+    found = existing(world.using(store.find, ticket.request_id))
     return found.current_status
 
 
@@ -225,8 +223,7 @@ def test_the_reaper_ends_what_is_stale_and_leaves_its_report(shell: OperatorShel
     assert shell.out("tickets", "report") == again
     assert {status_of(world, one) for one in (first, second)} == {TicketStatus.FAILED}
     assert shell.data("tickets", "reap")["decision"] == "NONE"
-    with world.database.connection() as connection:
-        rows = connection.execute("SELECT actor FROM ticket_reaper_reports ORDER BY report_id").fetchall()
+    rows = world.sql("SELECT actor FROM ticket_reaper_reports ORDER BY report_id")
     assert rows == [("kim",), ("lee",), ("kim",)]
 
 
@@ -266,8 +263,7 @@ def test_the_stop_and_another_run_are_said_in_a_sentence(shell: OperatorShell, w
     taken(world)
     with exclusive.held(world.new_database(), REAPER, "lee", ttl_seconds=60):
         assert shell.refused("tickets", "reap").startswith("The reaper is already running since ")
-    with world.database.connection() as connection:
-        stop.decide(connection, stopped=True, actor="lee", reason="a fire")
+    world.using(stop.decide, stopped=True, actor="lee", reason="a fire")
     assert shell.refused("tickets", "reap") == "The emergency stop is set (by lee: a fire)."
     assert shell.data("tickets", "stale") != []
     assert shell.run("tickets", "reap", "--dry-run").exit_code == 0

@@ -17,6 +17,7 @@ from dpp_cli import migrate
 from tests.schema.rows import add_tenant, claimed, completed, insert, queued, refunded, tombstone
 from tests.support.charges import miscounted
 from tests.support.retention_batches import NO_RIGHT, ROLE, refusal
+from tests.support.stored import existing
 
 TENANTS = ("t_one", "t_two")
 _KINDS = {"queued": queued, "claimed": claimed, "completed": completed, "refunded": refunded, "tombstone": tombstone}
@@ -87,15 +88,13 @@ def test_runs_of_a_tenant_that_end_concurrently_are_all_charged(connection: Conn
     def end(some: Sequence[dict[str, Any]]) -> None:
         with psycopg.connect(database_url, autocommit=True) as own:
             for row in some:
-                run = store.find_by_id(own, UUID(str(row["run_id"])))
-                assert run is not None
+                run = existing(store.find_by_id(own, UUID(str(row["run_id"]))))
                 assert store.commit(own, run, release_idempotency_key=False) is not None
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(end, [rows[first::8] for first in range(8)]))
     assert miscounted(connection) == []
-    position = connection.execute(QUERIES["position"], {"tenant_id": "t_one"}).fetchone()
-    assert position is not None
+    position = existing(connection.execute(QUERIES["position"], {"tenant_id": "t_one"}).fetchone())
     assert position[1] == sum(row["finalize_charge_usd_micros"] for row in rows)
     assert len(connection.execute("SELECT slot FROM ledger_charges").fetchall()) > 8
 

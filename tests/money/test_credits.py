@@ -20,6 +20,7 @@ from dpp.runs import store
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.model import Intent
 from dpp.runs.store import Guard
+from tests.support.stored import existing
 from tests.support.world import A_CREDIT, A_RESERVATION, World
 
 
@@ -239,14 +240,12 @@ def test_the_identity_holds_through_the_life_of_runs(world: World) -> None:
     tenant = world.tenant()
     open_run, settled, refunded = (world.submit(tenant).run for _ in range(3))
     with world.database.connection() as connection:
-        leased = store.start_processing(connection, settled, "lease")
-        assert leased is not None
+        leased = existing(store.start_processing(connection, settled, "lease"))
         paid = Intent(Status.FAILED, MoneyState.SETTLED, 5_000, reason_code="WORKER_TIMEOUT")
         free = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
         claims = ((leased, Guard(Status.PROCESSING, "lease"), paid), (refunded, Guard(Status.QUEUED, None), free))
         for run, guard, intent in claims:
-            claimed = store.claim(connection, run, guard, intent, finalize_token="f")
-            assert claimed is not None
+            claimed = existing(store.claim(connection, run, guard, intent, finalize_token="f"))
             if intent is paid:
                 world.ledger.settle(tenant.tenant_id, run.id, intent.charge_usd_micros)
                 assert world.position(tenant).drift_usd_micros == A_RESERVATION - 5_000  # work under way
@@ -266,9 +265,8 @@ def test_a_disputed_run_counts_as_an_open_reservation(world: World) -> None:
     tenant = world.tenant()
     run = world.submit(tenant).run
     free = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
-    with world.database.connection() as connection:
-        claimed = store.claim(connection, run, Guard(Status.QUEUED, None), free, finalize_token="f")
-        assert claimed is not None
-        assert store.dispute(connection, claimed, "for a test") is not None
+    claimed = world.using(store.claim, run, Guard(Status.QUEUED, None), free, finalize_token="f")
+    assert claimed is not None
+    assert world.using(store.dispute, claimed, "for a test") is not None
     position = world.position(tenant)
     assert (position.open_reservations_usd_micros, position.balanced) == (A_RESERVATION, True)

@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 
 from dpp.money import drift
-from dpp.money.credits import credit
 from dpp.money.drift import Audit, Verdict, audit, due_audits, measure
 from dpp.money.ledger import Ledger
 from dpp.money.rebuild import RebuildReason, rebuild
@@ -26,8 +25,7 @@ from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, 
 
 
 def _audit(world: World, tenant: Tenant) -> Audit:
-    with world.database.connection() as connection:
-        return audit(connection, world.ledger, tenant.tenant_id)
+    return world.using(audit, world.ledger, tenant.tenant_id)
 
 
 def _worked(world: World, tenant: Tenant) -> str:
@@ -37,12 +35,11 @@ def _worked(world: World, tenant: Tenant) -> str:
 
 
 def _rebuilds(world: World, tenant: Tenant) -> list[tuple[str, int | None, int]]:
-    with world.database.connection() as connection:
-        return connection.execute(
-            "SELECT reason, before_usd_micros, balance_usd_micros FROM ledger_rebuilds"
-            " WHERE tenant_id = %s AND reason <> 'CREDIT' ORDER BY rebuild_id",
-            [tenant.tenant_id],
-        ).fetchall()
+    return world.sql(
+        "SELECT reason, before_usd_micros, balance_usd_micros FROM ledger_rebuilds"
+        " WHERE tenant_id = %s AND reason <> 'CREDIT' ORDER BY rebuild_id",
+        [tenant.tenant_id],
+    )
 
 
 # --- work under way --------------------------------------------------------------------------------------------
@@ -54,13 +51,12 @@ def test_work_under_way_is_not_drift(world: World) -> None:
     _worked(world, tenant)
     world.submit(tenant)
     settled = world.leased(tenant)
-    with world.database.connection() as connection:
-        guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
-        store.claim(connection, settled, guard, reap.timed_out(settled), finalize_token="t")
-        connection.execute(
-            "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason) VALUES (%s, %s, 70, 'x')",
-            [uuid4(), tenant.tenant_id],
-        )
+    guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
+    world.using(store.claim, settled, guard, reap.timed_out(settled), finalize_token="t")
+    world.sql(
+        "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason) VALUES (%s, %s, 70, 'x')",
+        [uuid4(), tenant.tenant_id],
+    )
     world.ledger.settle(tenant.tenant_id, settled.id, 5_000)
     world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000, 0)
 
@@ -84,15 +80,7 @@ def test_no_measure_under_traffic_is_wrong(world: World) -> None:
                 effects = replace(world.submit_effects(), database=database)
                 run = submit(a_request(tenant, reserved_usd_micros=60_000), effects).run
                 execute.execute(message_of(run), "receipt", replace(world.work_effects(), database=database))
-                with database.connection() as connection:
-                    credit(
-                        connection,
-                        world.ledger,
-                        credit_id=uuid4(),
-                        tenant_id=tenant.tenant_id,
-                        amount_usd_micros=50_000,
-                        reason="under traffic",
-                    )
+                world.credit(tenant.tenant_id, 50_000, database)
         except BaseException as error:  # noqa: BLE001 - raised below, on the test's thread
             failures.append(error)
 
@@ -124,9 +112,8 @@ def test_a_balance_that_keeps_changing_is_left_for_the_next_tick(world: World) -
     """D2: it is neither balanced nor repaired, and is audited again in its turn."""
     tenant = world.tenant()
     ledger = _Restless(world.ledger.client, world.ledger.keys)
-    with world.database.connection() as connection:
-        assert audit(connection, ledger, tenant.tenant_id) == Audit(Verdict.BUSY)
-        assert tenant.tenant_id not in due_audits(connection)
+    assert world.using(audit, ledger, tenant.tenant_id) == Audit(Verdict.BUSY)
+    assert tenant.tenant_id not in world.using(due_audits)
     assert _rebuilds(world, tenant) == []
 
 
@@ -160,12 +147,11 @@ def _bring_a_reservation_back(world: World, tenant: Tenant) -> int:
 
 
 def _lose_an_old_credit(world: World, tenant: Tenant) -> int:
-    with world.database.connection() as connection:
-        connection.execute(
-            "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason, created_at)"
-            " VALUES (%s, %s, 70, 'x', now() - interval '6 minutes')",
-            [uuid4(), tenant.tenant_id],
-        )
+    world.sql(
+        "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason, created_at)"
+        " VALUES (%s, %s, 70, 'x', now() - interval '6 minutes')",
+        [uuid4(), tenant.tenant_id],
+    )
     return -70
 
 
@@ -265,8 +251,7 @@ def test_contradictions_are_found_on_every_page(world: World, monkeypatch: pytes
     run_ids = [_worked(world, tenant) for _ in range(5)]
     monkeypatch.setattr(drift, "_PAGE_SIZE", 2)
     world.ledger.client.hset(world.ledger.keys.receipt(tenant.tenant_id, run_ids[4]), "kind", "REFUNDED")
-    with world.database.connection() as connection:
-        assert drift.contradictions(connection, world.ledger, tenant.tenant_id) == [run_ids[4]]
+    assert world.using(drift.contradictions, world.ledger, tenant.tenant_id) == [run_ids[4]]
 
 
 # --- the order of audits ---------------------------------------------------------------------------------------------
@@ -291,8 +276,7 @@ def test_a_redis_that_hangs_takes_at_most_a_scans_share_of_the_tick(
     """D5: otherwise, with seconds per call and many tenants, the scans without Redis would never run."""
     tenants = [world.tenant() for _ in range(4)]
     world.submit(tenants[0])
-    with world.database.connection() as connection:
-        connection.execute("UPDATE runs SET enqueued_at = NULL")
+    world.sql("UPDATE runs SET enqueued_at = NULL")
     clock = itertools.count(step=5)
     monkeypatch.setattr(batch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
 

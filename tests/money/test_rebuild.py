@@ -44,9 +44,8 @@ def test_a_rebuild_of_a_correct_ledger_changes_nothing(world: World) -> None:
     tenant = world.tenant()
     world.submit(tenant)
     settled = world.leased(tenant)
-    with world.database.connection() as connection:
-        guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
-        claimed = store.claim(connection, settled, guard, reap.timed_out(settled), finalize_token="t")
+    guard = Guard(Status.PROCESSING, lease_token=settled.lease_token)
+    claimed = world.using(store.claim, settled, guard, reap.timed_out(settled), finalize_token="t")
     assert claimed is not None
     world.ledger.settle(tenant.tenant_id, settled.id, 5_000)
     world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000, 0)
@@ -94,9 +93,8 @@ def test_a_submit_without_a_ledger_is_a_503_not_an_insufficient_budget(world: Wo
     world.lose_redis(tenant)
     with pytest.raises(LedgerLost):
         world.submit(tenant)
-    with world.database.connection() as connection:
-        assert is_lost(connection, world.ledger, tenant.tenant_id)
-        assert not is_lost(connection, world.ledger, poor.tenant_id)
+    assert world.using(is_lost, world.ledger, tenant.tenant_id)
+    assert not world.using(is_lost, world.ledger, poor.tenant_id)
 
 
 def test_a_rebuild_under_traffic_neither_loses_nor_creates_money(world: World) -> None:

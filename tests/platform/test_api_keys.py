@@ -14,6 +14,7 @@ from dpp.platform.db.postgres import Connection
 from dpp.platform.keys import api_keys
 from dpp.platform.keys.api_keys import Caller
 from dpp.platform.keys.tokens import MintedKey
+from tests.support.stored import existing
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -35,14 +36,12 @@ def key(connection: Connection) -> MintedKey:
 
 
 def _last_used(connection: Connection) -> datetime | None:
-    row = connection.execute("SELECT last_used_at FROM api_keys").fetchone()
-    assert row is not None
+    row = existing(connection.execute("SELECT last_used_at FROM api_keys").fetchone())
     return row[0]  # type: ignore[no-any-return]
 
 
 def _row_version(connection: Connection) -> str:
-    row = connection.execute("SELECT xmin::text FROM api_keys").fetchone()
-    assert row is not None
+    row = existing(connection.execute("SELECT xmin::text FROM api_keys").fetchone())
     return str(row[0])
 
 
@@ -54,8 +53,7 @@ def test_a_key_belongs_to_its_tenant_and_has_its_rate_limit(connection: Connecti
 def test_only_the_hash_of_the_secret_is_stored(connection: Connection, key: MintedKey) -> None:
     """RUN-29: the table has nothing that can be used as a key."""
     secret = key.token.rsplit("_", 1)[1]
-    row = connection.execute("SELECT api_keys::text, key_hash FROM api_keys").fetchone()
-    assert row is not None
+    row = existing(connection.execute("SELECT api_keys::text, key_hash FROM api_keys").fetchone())
     assert secret not in row[0]
     assert row[1] == key.secret_sha256 == hashlib.sha256(secret.encode()).hexdigest()
 

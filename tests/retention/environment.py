@@ -20,6 +20,7 @@ from dpp.lifecycle.retention.registry import ordered
 from dpp.platform.db.postgres import Database
 from tests.support.clock import MovedClock
 from tests.support.memory_s3 import MemoryS3
+from tests.support.stored import Stored
 
 SEOUL = ZoneInfo("Asia/Seoul")
 NIGHT = datetime(2026, 11, 28, 18, 5, tzinfo=UTC)
@@ -29,7 +30,7 @@ SUBJECT = Jsonb({"place": "o/r", "title": "a title"})
 
 
 @dataclass(slots=True)
-class Environment:
+class Environment(Stored):
     """The parts, short ways to insert rows, and the cleanup. `slept`: the seconds of each pause."""
 
     url: str
@@ -73,8 +74,7 @@ class Environment:
 
     def report(self, name: str) -> ClassReport:
         """The report of the latest cleanup about a class."""
-        with self.database.connection() as connection:
-            [cleanup] = store.latest(connection, 1)
+        [cleanup] = self.using(store.latest, 1)
         [found] = [one for one in cleanup.classes if one.name == name]
         return found
 

@@ -36,8 +36,7 @@ def test_report_has_the_total_the_classes_and_the_warnings(env: Environment) -> 
 
 def test_report_with_many_warnings_is_cut_to_a_message(env: Environment) -> None:
     cleanup = replace(env.clean(), warnings=["w" * 300] * 100)
-    with env.database.connection() as connection:
-        daily_report.announce(connection, cleanup, NIGHT)
+    env.using(daily_report.announce, cleanup, NIGHT)
     [(_, _, _, body)] = messages(env)
     assert len(body) == 4_000
     assert body.startswith("Cleanup of 2026-11-29: 0 rows deleted, 0 bytes.\n! www")

@@ -211,8 +211,7 @@ def test_tripped_and_manual_cleanups_do_not_change_the_usual_number(env: Environ
     assert env.clean().of(ClassStatus.TRIPPED) == ("seen",)
     start_manual(env.effects, "kim", ["seen"], over_breaker=True, now=NIGHT)
     env.clean()
-    with env.database.connection() as connection:
-        assert store.history(connection, "seen", 14) == []
+    assert env.using(store.history, "seen", 14) == []
 
 
 def test_only_one_cleaner_works_at_a_time(env: Environment) -> None:

@@ -88,8 +88,7 @@ def test_refused_objects_stay_listed_are_reported_and_deleted_later(env: Environ
     assert env.tick(NIGHT + _MINUTE / 2).objects.refused == 0
     assert env.tick(NIGHT + _MINUTE).objects.refused == 1
     assert env.tick(NIGHT + 2 * _MINUTE).objects.refused == 0
-    with env.database.connection() as connection:
-        assert stats.read_stats(connection, NIGHT + 2 * _MINUTE).deletions.refused == 1
+    assert env.using(stats.read_stats, NIGHT + 2 * _MINUTE).deletions.refused == 1
     bucket.locked = set()
     assert env.tick(NIGHT + 3 * _MINUTE).objects.deleted == 1
     assert (bucket.keys(), _listed(env)) == ([], [])

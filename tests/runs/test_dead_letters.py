@@ -91,13 +91,12 @@ def each(world: World, dlq: DeadLetterQueue) -> Each:
     queued, ending, ended = (world.submit(tenant).run for _ in range(3))
     processing = world.leased(tenant)
     execute(message_of(ended), "receipt", world.work_effects())
-    with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 't', finalize_claimed_at = now(),"
-            " finalize_outcome = 'FAILED', finalize_money_state = 'REFUNDED', finalize_charge_usd_micros = 0,"
-            " last_error_reason_code = 'RESERVATION_EXPIRED', version = version + 1 WHERE run_id = %s",
-            (ending.run_id,),
-        )
+    world.sql(
+        "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 't', finalize_claimed_at = now(),"
+        " finalize_outcome = 'FAILED', finalize_money_state = 'REFUNDED', finalize_charge_usd_micros = 0,"
+        " last_error_reason_code = 'RESERVATION_EXPIRED', version = version + 1 WHERE run_id = %s",
+        (ending.run_id,),
+    )
     world.messages()  # the worker received them three times
     unknown = replace(queued, run_id=uuid4())
     for run in (queued, ending, processing, ended, unknown):

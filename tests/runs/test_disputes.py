@@ -182,8 +182,7 @@ def test_of_two_operators_one_decides(world: World) -> None:
     tenant = world.tenant()
     run = _disputed_by_receipt(world, tenant)
     decide(_effects(world), run.run_id, 5_000)
-    with world.database.connection() as connection:
-        assert store.resolve(connection, run, run.intent, finalize_token="late") is None
+    assert world.using(store.resolve, run, run.intent, finalize_token="late") is None
     with pytest.raises(NotDisputed):
         decide(_effects(world), run.run_id, 9_000)
     _assert_sound(world, tenant, 5_000)

@@ -147,8 +147,7 @@ class TestSweeper:
         """RUN-21: the run was read as QUEUED and leased before the write; the CAS on status and version fails."""
         tenant = world.tenant()
         seen = world.submit(tenant).run
-        with world.database.connection() as connection:
-            assert store.start_processing(connection, seen, "a lease") is not None
+        assert world.using(store.start_processing, seen, "a lease") is not None
         from dpp.runs.jobs.sweep import sweep_run
 
         assert sweep_run(world.finalize_effects(), seen, world.later(hours=2)) is None
@@ -241,8 +240,7 @@ class TestReconcile:
         """D5: after a crash between insert and send, it waits a minute, not an hour. The next scan finds nothing."""
         run = world.submit(world.tenant()).run
         world.messages()
-        with world.database.connection() as connection:
-            connection.execute("UPDATE runs SET enqueued_at = NULL")
+        world.sql("UPDATE runs SET enqueued_at = NULL")
         assert _reconcile(world, world.later(seconds=59)).unsent.seen == 0
         assert _reconcile(world, world.later(seconds=61)).unsent.ended == 1
         assert [message.run_id for message in world.messages()] == [run.run_id]
@@ -288,9 +286,8 @@ class TestReconcile:
         """RUN-19: the commit names version and token, so a holder that was frozen changes nothing."""
         tenant = world.tenant()
         run = world.leased(tenant)
-        with world.database.connection() as connection:
-            guard = store.Guard(Status.PROCESSING, lease_token=run.lease_token)
-            frozen = store.claim(connection, run, guard, reap.timed_out(run), finalize_token="first")
+        guard = store.Guard(Status.PROCESSING, lease_token=run.lease_token)
+        frozen = world.using(store.claim, run, guard, reap.timed_out(run), finalize_token="first")
         assert frozen is not None
         _reconcile(world, world.later(minutes=6))
         ended = world.run(run)

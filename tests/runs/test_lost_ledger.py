@@ -4,7 +4,6 @@ from uuid import uuid4
 
 import pytest
 
-from dpp.money.credits import credit
 from dpp.money.ledger import LedgerLost
 from dpp.runs import execute
 from dpp.runs.jobs.reconcile import reconcile
@@ -17,25 +16,13 @@ def _forget(world: World, tenant: Tenant) -> None:
     client.delete(keys.balance(tenant.tenant_id), keys.credits_applied(tenant.tenant_id))
 
 
-def _give(world: World, tenant: Tenant, amount_usd_micros: int) -> int:
-    with world.database.connection() as connection:
-        return credit(
-            connection,
-            world.ledger,
-            credit_id=uuid4(),
-            tenant_id=tenant.tenant_id,
-            amount_usd_micros=amount_usd_micros,
-            reason="a top-up",
-        )
-
-
 def test_a_credit_after_redis_lost_its_data_restores_the_whole_balance(world: World) -> None:
     """D2: a balance of the new credit alone would look correct, and the rest would be lost for good."""
     tenant = world.tenant()
     execute.execute(message_of(world.submit(tenant).run), "receipt", world.work_effects())
     _forget(world, tenant)
 
-    assert _give(world, tenant, 300_000) == A_CREDIT - A_COST + 300_000
+    assert world.credit(tenant.tenant_id, 300_000) == A_CREDIT - A_COST + 300_000
     assert world.position(tenant).balanced
 
 

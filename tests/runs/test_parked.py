@@ -49,10 +49,8 @@ def _reconcile(world: World, **later: float) -> ReconcileReport:
 
 
 def _enqueued_at(world: World, run: Run) -> datetime | None:
-    with world.database.connection() as connection:
-        row = connection.execute("SELECT enqueued_at FROM runs WHERE run_id = %s", [run.run_id]).fetchone()
-    assert row is not None
-    return row[0]  # type: ignore[no-any-return]
+    ((enqueued_at,),) = world.sql("SELECT enqueued_at FROM runs WHERE run_id = %s", [run.run_id])
+    return enqueued_at  # type: ignore[no-any-return]
 
 
 class TestParking:
@@ -170,8 +168,7 @@ class TestParking:
         disable(world.database)
         assert _work(world, run) == WorkOutcome.PARKED
         enable(world.database)
-        with world.database.connection() as connection:
-            assert store.start_processing(connection, run, "a dead worker's") is None
+        assert world.using(store.start_processing, run, "a dead worker's") is None
         assert world.run(run).status == Status.QUEUED
 
 
@@ -351,8 +348,7 @@ class TestResuming:
         _insert(world, tenant.tenant_id, PackType.URL, BATCH_LIMIT + 100)
         newer = world.submit(tenant).run
         world.messages()
-        with world.database.connection() as connection:
-            connection.execute("UPDATE runs SET enqueued_at = NULL WHERE run_id = %s", [newer.run_id])
+        world.sql("UPDATE runs SET enqueued_at = NULL WHERE run_id = %s", [newer.run_id])
         report = _reconcile(world, seconds=90)
         assert (report.unsent.seen, report.unsent.ended, report.unsent.stopped_early) == (1, 1, False)
         assert [message.run_id for message in world.messages()] == [newer.run_id]
@@ -376,9 +372,8 @@ class TestResuming:
 
 def _insert(world: World, tenant_id: str, pack: PackType, count: int) -> None:
     """Insert unsent or parked runs, all created at the same time, more than a minute before `later(seconds=90)`."""
-    with world.database.connection() as connection:
-        connection.execute(
-            """
+    world.sql(
+        """
             INSERT INTO runs (run_id, tenant_id, pack_type, profile_version, status, money_state, idempotency_key,
               payload_hash, reservation_max_cost_usd_micros, minimum_fee_usd_micros, timebox_sec,
               min_reliability_score, retention_until, trace_id)
@@ -386,5 +381,5 @@ def _insert(world: World, tenant_id: str, pack: PackType, count: int) -> None:
               repeat('ab', 32), 1000, 5000, 90, 0.8, now() + interval '30 days', 't'
             FROM generate_series(1, %s) n
             """,
-            (tenant_id, pack.value, count),
-        )
+        (tenant_id, pack.value, count),
+    )

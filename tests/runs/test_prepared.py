@@ -28,13 +28,11 @@ _BY_A_RUN = (
 def _submit_and_execute(world: World, tenant: Tenant) -> None:
     """Submit, read, repeat and execute a run on the world's one connection."""
     key = f"key-{uuid4()}"
-    with world.database.connection() as connection:
-        assert api_keys.verify(connection, tenant.token) is not None
+    assert world.using(api_keys.verify, tenant.token) is not None
     run = world.submit(tenant, idempotency_key=key).run
     assert execute(message_of(run), "receipt", world.work_effects()).outcome == WorkOutcome.ENDED
-    with world.database.connection() as connection:
-        found = store.find_for_owner(connection, run.tenant_id, run.run_id)
-        repeated = submit_store.find_by_key(connection, run.tenant_id, key)
+    found = world.using(store.find_for_owner, run.tenant_id, run.run_id)
+    repeated = world.using(submit_store.find_by_key, run.tenant_id, key)
     assert found is not None
     assert found[0].finalize_stage == FinalizeStage.COMMITTED
     assert repeated == found[0]
@@ -42,10 +40,7 @@ def _submit_and_execute(world: World, tenant: Tenant) -> None:
 
 def _prepared(world: World) -> dict[str, int]:
     """Return how often each prepared statement was executed, by the beginning of its text."""
-    with world.database.connection() as connection:
-        rows = connection.execute(
-            "SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements"
-        ).fetchall()
+    rows = world.sql("SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements")
     return {str(statement)[:30]: int(times) for statement, times in rows}
 
 

@@ -107,9 +107,8 @@ def test_an_owner_reads_404_after_the_tombstone_is_deleted(world: World, api: Ap
     [message] = world.messages()
     execute.execute(message, "receipt", world.work_effects())
     _retain(world, world.later(days=30, minutes=1))
-    with world.database.connection() as connection:
-        assert deleted(connection, TOMBSTONES, world.later(days=30)) == 0
-        assert deleted(connection, TOMBSTONES, world.later(days=31)) == 1
+    assert world.using(deleted, TOMBSTONES, world.later(days=30)) == 0
+    assert world.using(deleted, TOMBSTONES, world.later(days=31)) == 1
     assert [api.read(tenant, run_id).status for tenant in (owner, other)] == [404, 404]
     assert api.read(owner, run_id).body["title"] == api.read(owner, str(uuid4())).body["title"]
 

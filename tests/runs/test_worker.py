@@ -94,8 +94,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
     class Slow(ScriptedPacks):
         def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
             world.ledger.client.pexpire(key, 5_000)
-            with world.database.connection() as connection:
-                connection.execute("UPDATE runs SET lease_expires_at = now() + interval '5 seconds'")
+            world.sql("UPDATE runs SET lease_expires_at = now() + interval '5 seconds'")
             assert beaten.wait(10)
             assert world.ledger.client.ttl(key) > 100
             with world.database.connection() as connection:
@@ -116,8 +115,7 @@ def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(w
 
     class Overtaken(ScriptedPacks):
         def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
-            with world.database.connection() as connection:
-                connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
+            world.sql("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
             assert cancelled.wait(10), "the pack is cancelled at once"
             return PackFailure(reason_code=PackReason.PACK_CANCELLED)
 

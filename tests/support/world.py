@@ -27,6 +27,7 @@ from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run, SubmitRequest
 from dpp.runs.submit import SubmitEffects, Submitted, submit
+from tests.support.stored import Stored, existing
 
 A_CREDIT = 10_000_000
 A_RESERVATION = 250_000
@@ -62,7 +63,7 @@ class ScriptedPacks:
 
 
 @dataclass(slots=True)
-class World:
+class World(Stored):
     """The real parts, and short ways to use them."""
 
     database_url: str
@@ -128,19 +129,23 @@ class World:
         """A new tenant with a key; the rate limit is out of the way unless a test sets it."""
         tenant_id = f"t_{uuid4().hex[:12]}"
         minted = api_keys.mint()
-        with self.database.connection() as connection:
-            create_tenant(connection, tenant_id, "A tenant", rate_limit_per_minute)
-            api_keys.store(connection, minted, tenant_id)
-            if credit_usd_micros:
-                credit(
-                    connection,
-                    self.ledger,
-                    credit_id=uuid4(),
-                    tenant_id=tenant_id,
-                    amount_usd_micros=credit_usd_micros,
-                    reason="for a test",
-                )
+        self.using(create_tenant, tenant_id, "A tenant", rate_limit_per_minute)
+        self.using(api_keys.store, minted, tenant_id)
+        if credit_usd_micros:
+            self.credit(tenant_id, credit_usd_micros)
         return Tenant(tenant_id, minted.token, Caller(tenant_id, minted.key_id, rate_limit_per_minute))
+
+    def credit(self, tenant_id: str, usd_micros: int, database: Database | None = None) -> int:
+        """Give a tenant money; its new balance."""
+        with (database or self.database).connection() as connection:
+            return credit(
+                connection,
+                self.ledger,
+                credit_id=uuid4(),
+                tenant_id=tenant_id,
+                amount_usd_micros=usd_micros,
+                reason="for a test",
+            )
 
     def submit_effects(self) -> SubmitEffects:
         """The effects of a submit."""
@@ -167,24 +172,16 @@ class World:
     def leased(self, tenant: Tenant, **changes: Any) -> Run:
         """A run that a worker holds."""
         queued = self.submit(tenant, **changes).run
-        with self.database.connection() as connection:
-            run = store.start_processing(connection, queued, f"lease-{uuid4()}")
-        assert run is not None
-        return run
+        return existing(self.using(store.start_processing, queued, f"lease-{uuid4()}"))
 
     def run(self, run: Run) -> Run:
         """The run as it stands now."""
-        with self.database.connection() as connection:
-            found = store.find(connection, run.tenant_id, run.run_id)
-        assert found is not None
-        return found
+        return existing(self.using(store.find, run.tenant_id, run.run_id))
 
     def now(self) -> datetime:
         """Postgres's clock (D1)."""
-        with self.database.connection() as connection:
-            row = connection.execute("SELECT now()").fetchone()
-        assert row is not None
-        return row[0]  # type: ignore[no-any-return]
+        ((now,),) = self.sql("SELECT now()")
+        return now  # type: ignore[no-any-return]
 
     def later(self, **delta: float) -> datetime:
         """Postgres's clock, moved ahead."""
@@ -202,8 +199,7 @@ class World:
         """
         keys = self.ledger.keys
         if run_ids is None:
-            with self.database.connection() as connection:
-                run_ids = [str(row[0]) for row in connection.execute("SELECT run_id FROM runs")]
+            run_ids = [str(run_id) for (run_id,) in self.sql("SELECT run_id FROM runs")]
         self.ledger.client.delete(
             keys.balance(tenant.tenant_id),
             keys.reservation_ages(tenant.tenant_id),

@@ -23,6 +23,7 @@ from dpp.tickets.read import WholeTicket
 from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.staleness import LATEST_KEY, Breaker, ReaperRules
 from dpp.tickets.store import NewTicket
+from tests.support.stored import Stored, existing
 
 SEOUL = ZoneInfo("Asia/Seoul")
 A_DAY = 86_400
@@ -42,7 +43,7 @@ class CannedExecutor:
 
 
 @dataclass(slots=True)
-class Environment:
+class Environment(Stored):
     """The database, the bucket and shortcuts to use them."""
 
     url: str
@@ -121,20 +122,15 @@ class Environment:
 
     def ticket(self, ticket: Ticket | UUID) -> Ticket:
         request_id = ticket if isinstance(ticket, UUID) else ticket.request_id
-        with self.database.connection() as connection:
-            found = store.find(connection, request_id)
-        assert found is not None
-        return found
+        return existing(self.using(store.find, request_id))
 
     def details(self, ticket: Ticket) -> WholeTicket:
         """The ticket with its result and history."""
-        with self.database.connection() as connection:
-            return read.read(connection, ticket.request_id)
+        return self.using(read.read, ticket.request_id)
 
     def now(self) -> datetime:
         """Postgres's clock (D1)."""
-        with self.database.connection() as connection:
-            return store.clock(connection)
+        return self.using(store.clock)
 
     def later(self, **delta: float) -> datetime:
         """Postgres's clock, moved ahead."""

@@ -77,8 +77,7 @@ class TestAuthentication:
         assert only[0] == 401
 
     def test_operator_key_is_rejected_by_tenant_routes(self, client: OperatorApi, env: Environment) -> None:
-        with env.database.connection() as connection:
-            assert api_keys.verify(connection, client.token) is None
+        assert env.using(api_keys.verify, client.token) is None
 
     def test_stored_rows_name_the_operator(self, client: OperatorApi) -> None:
         filed = client.send("POST", "/api/tickets", a_credit()).body
@@ -306,8 +305,7 @@ class TestOpsCycle:
         assert (refused.status, refused.body["reason_code"]) == (409, "EMERGENCY_STOP_SET")
         assert client.send("POST", "/api/tickets", a_credit()).status == 201  # reading is no change
         client.send("PUT", "/api/ops/emergency-stop", {"stopped": False, "reason": "taken back"})
-        with env.database.connection() as connection:
-            assert [one.stopped for one in stop.changes(connection, 5)] == [False, True]
+        assert [one.stopped for one in env.using(stop.changes, 5)] == [False, True]
 
     @pytest.mark.parametrize("body", [{}, {"stopped": True}, {"stopped": "yes", "reason": "x"}, {"reason": "x"}])
     def test_stop_without_a_reason_is_422(self, refusing: OperatorApi, body: object) -> None:

@@ -19,13 +19,11 @@ from tests.tickets.environment import RULES, Environment
 
 
 def receipts(env: Environment, limit: int = 10) -> list[dict[str, Any]]:
-    with env.database.connection() as connection:
-        return cycle.latest(connection, limit)
+    return env.using(cycle.latest, limit)
 
 
 def set_stop(env: Environment, *, stopped: bool) -> None:
-    with env.database.connection() as connection:
-        stop.decide(connection, stopped=stopped, actor="lee", reason="a bad release")
+    env.using(stop.decide, stopped=stopped, actor="lee", reason="a bad release")
 
 
 def test_reaper_runs_after_the_stop_and_before_the_tickets(env: Environment) -> None:
@@ -237,8 +235,7 @@ class TestCounters:
     """TIX-7: the ops counters."""
 
     def count(self, env: Environment, now: datetime | None = None) -> Any:
-        with env.database.connection() as connection:
-            return counters.count(connection, RULES, now)
+        return env.using(counters.count, RULES, now)
 
     def test_stale_tickets_are_not_counted_as_in_progress(self, env: Environment) -> None:
         env.file(RequestType.BUDGET_CREDIT)

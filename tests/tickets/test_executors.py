@@ -121,8 +121,7 @@ class TestExecution:
 
 
 def switches(world: World) -> tuple[switch.Switch, ...]:
-    with world.database.connection() as connection:
-        return switch.switches(connection)
+    return world.using(switch.switches)
 
 
 class TestRedrive:

@@ -77,8 +77,7 @@ def test_pages_have_each_ticket_once_newest_first(env: Environment) -> None:
     shown: list[UUID] = []
     below: int | None = None
     while True:
-        with env.database.connection() as connection:
-            page = read.page(connection, below=below, limit=3, status=None, request_type=None)
+        page = env.using(read.page, below=below, limit=3, status=None, request_type=None)
         shown += [ticket.request_id for ticket in page.tickets]
         env.file(reason="filed while somebody reads")  # before the remaining pages
         if page.below is None:
@@ -93,8 +92,7 @@ def test_pages_filtered_by_status_and_type(env: Environment) -> None:
     taken = env.in_progress(request_type=RequestType.BUDGET_CREDIT)
 
     def of(status: TicketStatus | None, kind: RequestType | None) -> list[UUID]:
-        with env.database.connection() as connection:
-            page = read.page(connection, below=None, limit=10, status=status, request_type=kind)
+        page = env.using(read.page, below=None, limit=10, status=status, request_type=kind)
         return [ticket.request_id for ticket in page.tickets]
 
     assert of(TicketStatus.OPEN, RequestType.BUDGET_CREDIT) == [credit.request_id]

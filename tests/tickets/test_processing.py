@@ -13,6 +13,7 @@ from dpp.tickets.errors import EmergencyStopSet, TicketRefused
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType, Ticket
 from dpp.tickets.process import MAX_ATTEMPTS, SILENT_SECONDS, ProcessReport, TicketOutcome, process_tickets
+from tests.support.stored import existing
 from tests.tickets.environment import RULES, Environment
 
 
@@ -49,8 +50,7 @@ def test_impossible_request_fails_with_the_reason(env: Environment) -> None:
     env.executor.does = refuse
     ticket, behind = env.file(), env.file()
     assert outcomes(env.process_tickets()) == [TicketOutcome.FAILED, TicketOutcome.FAILED]
-    result = env.details(ticket).result
-    assert result is not None
+    result = existing(env.details(ticket).result)
     assert (result.status, result.message) == (TicketStatus.FAILED, "there is no tenant t_nobody")
     assert env.ticket(behind).current_status is TicketStatus.FAILED
 
@@ -59,8 +59,7 @@ def test_long_message_is_cut(env: Environment) -> None:
     env.executor.does = lambda _: "x" * 5_000
     ticket = env.file()
     env.process_tickets()
-    result = env.details(ticket).result
-    assert result is not None
+    result = existing(env.details(ticket).result)
     assert result.message == "x" * 1_000
 
 
@@ -187,8 +186,7 @@ def test_stop_ends_processing_after_the_result_is_stored(env: Environment) -> No
     first, second = env.file(), env.file()
 
     def set_stop(_ticket: Ticket) -> str:
-        with env.database.connection() as connection:
-            stop.decide(connection, stopped=True, actor="lee", reason="now")
+        env.using(stop.decide, stopped=True, actor="lee", reason="now")
         return "done"
 
     env.executor.does = set_stop
@@ -206,8 +204,7 @@ def test_stop_after_the_claim_prevents_the_execution(env: Environment, monkeypat
 
     def take_and_stop(*args: Any) -> Ticket | None:
         taken = real(*args)
-        with env.database.connection() as connection:
-            stop.decide(connection, stopped=True, actor="lee", reason="now")
+        env.using(stop.decide, stopped=True, actor="lee", reason="now")
         return taken
 
     report = ProcessReport()
@@ -216,8 +213,7 @@ def test_stop_after_the_claim_prevents_the_execution(env: Environment, monkeypat
         with pytest.raises(EmergencyStopSet):
             process_tickets(env.process_effects(), "OPS_CYCLE/test", report)
     assert (env.executor.carried_out, outcomes(report)) == ([], [TicketOutcome.LEFT])
-    with env.database.connection() as connection:
-        stop.decide(connection, stopped=False, actor="lee", reason="on")
+    env.using(stop.decide, stopped=False, actor="lee", reason="on")
     env.process_tickets(env.later(seconds=SILENT_SECONDS + 1))
     assert env.executor.carried_out == [ticket.request_id]
 
@@ -231,8 +227,7 @@ def test_setting_the_stop_waits_for_running_writes(env: Environment) -> None:
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 stop.decide(operator, stopped=True, actor="lee", reason="now")
         writer.commit()
-    with env.database.connection() as connection:
-        stop.decide(connection, stopped=True, actor="lee", reason="now")
+    env.using(stop.decide, stopped=True, actor="lee", reason="now")
     with psycopg.connect(env.url) as writer, pytest.raises(EmergencyStopSet):
         stop.require_clear(writer)
 

@@ -21,6 +21,7 @@ from dpp.tickets.model import REAPER, Backlog, RequestType
 from dpp.tickets.reap import ReapEffects, ReapRequest, reap
 from dpp.tickets.staleness import LATEST_KEY, SHARE_COUNTS_FROM, Breaker, snapshot_key, snapshot_name
 from tests.support.faults import Flaky, FlakyDatabase
+from tests.support.stored import existing
 from tests.tickets.environment import A_DAY, RULES, SEOUL, Environment
 
 LOCKED_MESSAGE = "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 86400s threshold"
@@ -35,8 +36,7 @@ class TestStaleness:
         reaped = env.reap()
         whole = env.details(ticket)
         assert whole.ticket.current_status is TicketStatus.FAILED
-        result = whole.result
-        assert result is not None
+        result = existing(whole.result)
         assert (result.processor_id, result.status) == (REAPER, TicketStatus.FAILED)
         assert result.message == LOCKED_MESSAGE
         assert whole.transitions[-1].actor == REAPER
@@ -46,8 +46,7 @@ class TestStaleness:
     def test_message_has_the_used_threshold(self, env: Environment) -> None:
         ticket = env.stale(hours=3)
         env.reap(rules=replace(RULES, threshold_seconds=7_200))
-        result = env.details(ticket).result
-        assert result is not None
+        result = existing(env.details(ticket).result)
         assert result.message == "AUTO_CLEANUP_STALE_IN_PROGRESS: exceeded 7200s threshold"
 
     def test_open_ended_and_younger_tickets_are_not_changed(self, env: Environment) -> None:
@@ -109,20 +108,16 @@ class TestConcurrency:
 
     def test_ticket_finished_just_before_keeps_its_result(self, env: Environment) -> None:
         ticket = env.stale()
-        with env.database.connection() as connection:
-            assert store.finish(connection, ticket, TicketStatus.DONE, "at the last moment")
+        assert env.using(store.finish, ticket, TicketStatus.DONE, "at the last moment")
         assert env.reap().report.cleaned_count == 0
-        result = env.details(ticket).result
-        assert result is not None
+        result = existing(env.details(ticket).result)
         assert (result.status, result.message) == (TicketStatus.DONE, "at the last moment")
 
     def test_finishing_after_the_reaper_returns_none(self, env: Environment) -> None:
         ticket = env.stale()
         env.reap()
-        with env.database.connection() as connection:
-            assert store.finish(connection, ticket, TicketStatus.DONE, "too late") is None
-        result = env.details(ticket).result
-        assert result is not None
+        assert env.using(store.finish, ticket, TicketStatus.DONE, "too late") is None
+        result = existing(env.details(ticket).result)
         assert result.message == LOCKED_MESSAGE
 
     def test_locked_tickets_do_not_hide_later_ones(self, env: Environment) -> None:
@@ -369,19 +364,16 @@ class TestFaults:
 
     def test_no_run_writes_while_the_stop_is_set(self, env: Environment) -> None:
         ticket = env.stale()
-        with env.database.connection() as connection:
-            stop.decide(connection, stopped=True, actor="kim", reason="a bad release")
+        env.using(stop.decide, stopped=True, actor="kim", reason="a bad release")
         with pytest.raises(EmergencyStopSet, match="a bad release"):
             env.reap()
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert env.reap(dry_run=True).report.stale_count == 1
-        with env.database.connection() as connection:
-            stop.decide(connection, stopped=False, actor="kim", reason="it was taken back")
+        env.using(stop.decide, stopped=False, actor="kim", reason="it was taken back")
         assert env.reap().report.cleaned_count == 1
 
 
 def test_reaper_result_needs_an_existing_ticket(env: Environment) -> None:
     """An unknown id changes nothing and is no error."""
-    with env.database.connection() as connection:
-        nobody = replace(env.in_progress(), request_id=uuid4())
-        assert store.finish(connection, nobody, TicketStatus.DONE, "x") is None
+    nobody = replace(env.in_progress(), request_id=uuid4())
+    assert env.using(store.finish, nobody, TicketStatus.DONE, "x") is None

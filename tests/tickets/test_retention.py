@@ -10,8 +10,7 @@ TICKETS, RECEIPTS, REPORTS = (named(CLASSES, name) for name in ("tickets", "ops_
 
 
 def _count(env: Environment, table: str) -> int:
-    with env.database.connection() as connection:
-        (row,) = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchall()
+    (row,) = env.sql(f"SELECT count(*) FROM {table}")
     return int(row[0])
 
 
@@ -34,8 +33,7 @@ def test_ended_ticket_is_deleted_with_its_rows_and_an_open_one_is_not(env: Envir
     assert gone["reaper_reports"] == 1  # the API returns the newest report (TIX-5) at any age
     assert _count(env, "tickets") == len(living)
     assert _count(env, "ticket_results") == 0
-    with env.database.connection() as connection:
-        rows = connection.execute("SELECT DISTINCT request_id FROM ticket_transitions").fetchall()
+    rows = env.sql("SELECT DISTINCT request_id FROM ticket_transitions")
     assert {row[0] for row in rows} == {ticket.request_id for ticket in living}
 
 

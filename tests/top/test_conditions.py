@@ -1,7 +1,6 @@
 """Each condition appears with the rows, the balance or the message that make it, and goes with them."""
 
 from dataclasses import dataclass
-from uuid import uuid4
 
 import pytest
 
@@ -9,9 +8,10 @@ from dpp.money.drift import Verdict, audit
 from dpp.packs.contract import PackType
 from dpp.runs import store
 from dpp.runs.execute import execute
-from dpp.runs.operations import switch
 from dpp.tickets import stop
 from dpp_cli.top.model import Level, Unit
+from tests.runs.switched import disable, enable
+from tests.support.stored import existing
 from tests.support.world import message_of
 from tests.top.conftest import Watch
 
@@ -262,8 +262,7 @@ def test_drift_that_reconcile_found_stands_for_the_five_minutes_of_its_alarm(wat
     world, tenant = watch.world, watch.world.tenant()
     world.ledger.client.incrby(world.ledger.keys.balance(tenant.tenant_id), 777)
     assert watch.wrong() == set()  # nobody has looked
-    with world.database.connection() as connection:
-        assert audit(connection, world.ledger, tenant.tenant_id).verdict is Verdict.REPAIRED
+    assert world.using(audit, world.ledger, tenant.tenant_id).verdict is Verdict.REPAIRED
     found = watch.conditions()
     assert set(found) == {"ledger-drift"}
     assert (found["ledger-drift"].value, found["ledger-drift"].unit) == (777, Unit.USD_MICROS)
@@ -302,13 +301,11 @@ def test_runs_that_are_stuck_or_disputed_are_wrong(watch: Watch) -> None:
         " finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 5000, finalize_claimed_at = now()"
     )
     assert watch.wrong() == set()
-    part = watch.look().runs
-    assert part is not None
+    part = existing(watch.look().runs)
     assert (part.processing, part.ending) == (0, 1)
     watch.write("UPDATE runs SET finalize_claimed_at = now() - interval '361 seconds'")
     assert watch.wrong() == {"stuck-claims"}
-    with world.database.connection() as connection:
-        assert store.dispute(connection, world.run(run), "a receipt says otherwise") is not None
+    assert world.using(store.dispute, world.run(run), "a receipt says otherwise") is not None
     assert watch.wrong() == {"runs-disputed"}
 
 
@@ -316,35 +313,20 @@ def test_a_run_that_waits_is_wrong_after_five_minutes_and_a_parked_one_is_distin
     """RUN-15, TIX-1."""
     world = watch.world
     run = world.submit(world.tenant()).run
-    part = watch.look().runs
-    assert part is not None
+    part = existing(watch.look().runs)
     assert (part.waiting, part.parked, watch.wrong()) == (1, 0, set())
     watch.write("UPDATE runs SET created_at = now() - interval '400 s', enqueued_at = now() - interval '301 s'")
     found = watch.conditions()
     assert set(found) == {"queue-age"}
     assert 300 < (found["queue-age"].value or 0) < 400
 
-    _switched(watch, enabled=False)
-    with world.database.connection() as connection:
-        assert store.park(connection, world.run(run)) is not None
+    disable(watch.world.database, PackType.DECISION)
+    assert world.using(store.park, world.run(run)) is not None
     found = watch.conditions()
     assert set(found) == {"operations.md#execution-disabled decision".partition("#")[2]}
     assert (found["execution-disabled decision"].level, found["execution-disabled decision"].value) == (Level.NOTE, 1)
-    _switched(watch, enabled=True)
+    enable(watch.world.database, PackType.DECISION)
     assert watch.wrong() == {"queue-age"}  # never sent again: it waits since it was made
-
-
-def _switched(watch: Watch, *, enabled: bool) -> None:
-    with watch.world.database.connection() as connection:
-        switch.decide(
-            connection,
-            scope=PackType.DECISION,
-            enabled=enabled,
-            decision_id=uuid4(),
-            actor="kim",
-            reason="a word",
-            decided_at=watch.world.now(),
-        )
 
 
 def test_runs_are_counted_by_state_and_those_that_ended_lately_by_how(watch: Watch) -> None:
@@ -353,12 +335,10 @@ def test_runs_are_counted_by_state_and_those_that_ended_lately_by_how(watch: Wat
     [message] = world.queue.receive(at_most=1, invisible_seconds=30)
     execute(message_of(run), message.receipt_handle, world.work_effects())
     world.leased(tenant)
-    part = watch.look().runs
-    assert part is not None
+    part = existing(watch.look().runs)
     assert (part.waiting, part.processing, part.completed, part.failed) == (0, 1, 1, 0)
     watch.write("UPDATE runs SET updated_at = now() - interval '301 seconds' WHERE status = 'COMPLETED'")
-    part = watch.look().runs
-    assert part is not None
+    part = existing(watch.look().runs)
     assert (part.completed, part.failed) == (0, 0)
 
 
@@ -373,13 +353,11 @@ def test_a_dead_letter_is_wrong_until_it_is_gone(watch: Watch, of_events: bool) 
 
 def test_the_emergency_stop_is_a_note_and_an_alarm_once_it_may_be_forgotten(watch: Watch) -> None:
     """TIX-6: whose it is, never why."""
-    with watch.world.database.connection() as connection:
-        stop.decide(connection, stopped=True, actor="kim", reason="a word")
+    watch.world.using(stop.decide, stopped=True, actor="kim", reason="a word")
     found = watch.conditions()
     assert {name: one.level for name, one in found.items()} == {"emergency-stop kim": Level.NOTE}
     assert "a word" not in watch.look().model_dump_json()
     watch.write("UPDATE emergency_stop SET changed_at = now() - interval '1801 seconds'")
     assert watch.conditions()["emergency-stop kim"].level is Level.ALARM
-    with watch.world.database.connection() as connection:
-        stop.decide(connection, stopped=False, actor="kim", reason="over")
+    watch.world.using(stop.decide, stopped=False, actor="kim", reason="over")
     assert watch.wrong() == set()

@@ -23,6 +23,7 @@ from dpp.workspaces.ports import Provider
 from dpp.workspaces.store import Change
 from tests.support.clock import MovedClock
 from tests.support.memory_sqs import MemorySqs
+from tests.support.stored import Stored, existing
 
 TENANT = "t_owner"
 STRANGER = "t_stranger"
@@ -32,7 +33,7 @@ TABLES = ("workspaces", "workspace_events")
 
 
 @dataclass(slots=True)
-class Environment:
+class Environment(Stored):
     """All parts, with shortcuts. Each reading of the clock advances it by a millisecond."""
 
     url: str
@@ -156,10 +157,7 @@ class Environment:
 
     def get(self, workspace_id: UUID) -> Workspace:
         """The workspace as stored."""
-        with self.database.connection() as connection:
-            found = store.find(connection, workspace_id)
-        assert found is not None
-        return found
+        return existing(self.using(store.find, workspace_id))
 
     def phase(self, workspace_id: UUID) -> Phase:
         """The phase of the workspace."""

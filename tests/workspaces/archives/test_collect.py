@@ -8,6 +8,7 @@ from dpp.workspaces.archives import collect as collect_module
 from dpp.workspaces.archives.garbage import GRACE_SECONDS, Verdict
 from dpp.workspaces.errors import ProviderUnavailable
 from dpp.workspaces.model import Phase
+from tests.support.stored import existing
 from tests.workspaces.environment import Environment
 from tests.workspaces.memory_provider import MemoryProvider, StoredObject
 
@@ -24,9 +25,7 @@ def last_key(env: Environment, fleet: MemoryProvider) -> str:
     for _ in range(2):
         env.move(workspace_id, "STANDBY", "ARCHIVED")
     assert len(archives(fleet)) == 3
-    key = env.get(workspace_id).archive_key
-    assert key is not None
-    return key
+    return existing(env.get(workspace_id).archive_key)
 
 
 def test_all_but_the_last_archive_are_deleted_with_their_proofs(

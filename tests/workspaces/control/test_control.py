@@ -30,6 +30,7 @@ from dpp.workspaces.model import DesiredState, Operation, Phase
 from dpp.workspaces.ports import Observation
 from dpp.workspaces.store import Change, Writer
 from tests.support.crash_points import Killed
+from tests.support.stored import existing
 from tests.workspaces.environment import LOOKS, STRANGER, WORKS, Environment
 from tests.workspaces.memory_provider import MemoryProvider
 
@@ -38,15 +39,13 @@ CONTENT = b"all that a developer has"
 
 def write(fleet: MemoryProvider, workspace_id: UUID, content: bytes = CONTENT) -> None:
     """Write content into the home."""
-    volume = fleet.volumes.volumes[workspace_id]
-    assert volume is not None
+    volume = existing(fleet.volumes.volumes[workspace_id])
     fleet.homes.contents[volume.home] = content
 
 
 def home(fleet: MemoryProvider, workspace_id: UUID) -> bytes:
     """The content of the home."""
-    volume = fleet.volumes.volumes[workspace_id]
-    assert volume is not None
+    volume = existing(fleet.volumes.volumes[workspace_id])
     return fleet.homes.contents[volume.home]
 
 
@@ -156,8 +155,7 @@ class TestOutsideChanges:
     def test_foreign_container_is_stopped(self, env: Environment, fleet: MemoryProvider) -> None:
         """Level-triggered (WS-5)."""
         workspace_id = env.create_in("STANDBY")
-        volume = fleet.volumes.volumes[workspace_id]
-        assert volume is not None
+        volume = existing(fleet.volumes.volumes[workspace_id])
         fleet.containers.running[workspace_id] = volume
         env.run_ticks(4)
         assert workspace_id not in fleet.containers.running
@@ -186,8 +184,7 @@ class TestOutsideChanges:
         assert found.conditions["policy.healthy"].reason == "ContainerWithoutVolume"
         fleet.containers.running.clear()
         env.run_ticks(3)
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert error.reason == "DataLost"
 
     def test_volume_missing_for_a_moment_is_no_loss(self, env: Environment, fleet: MemoryProvider) -> None:
@@ -205,8 +202,7 @@ class TestOutsideChanges:
     def test_unavailable_archive_is_an_error(self, env: Environment, fleet: MemoryProvider, what: str) -> None:
         """WS-2, WS-4: before it is needed."""
         workspace_id = env.create_in("ARCHIVED")
-        key = env.get(workspace_id).archive_key
-        assert key is not None
+        key = existing(env.get(workspace_id).archive_key)
         stored = fleet.archives.objects[key]
         match what:
             case "gone":
@@ -239,8 +235,7 @@ class TestOutsideChanges:
         """
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
-        key = env.get(workspace_id).archive_key
-        assert key is not None
+        key = existing(env.get(workspace_id).archive_key)
 
         fleet.faults.fail("archives.write", ProviderUnavailable)
         env.set_desired_state(workspace_id, "ARCHIVED")
@@ -293,8 +288,7 @@ class TestActions:
         for _ in range(60):
             env.observe(workspace_id)
             env.pass_time(20)
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert (error.reason, error.is_terminal, error.retry_count) == ("OperationTimeout", True, 3)
         assert real == {}
 
@@ -338,8 +332,7 @@ class TestActions:
         fleet.faults.fail("containers.start", OperationFailed("NeverAgain", "No.", is_terminal=True))
         env.set_desired_state(workspace_id, "RUNNING")
         env.observe(workspace_id)
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert (error.reason, error.retry_count) == ("NeverAgain", 1)
 
     def test_outage_is_no_failure(self, env: Environment, fleet: MemoryProvider) -> None:
@@ -395,8 +388,7 @@ class TestActions:
             with suppress(Killed):
                 env.observe(workspace_id)
             env.pass_time(900)
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert (error.reason, error.is_terminal) == ("OperationTimeout", True)
         assert home(fleet, workspace_id) == CONTENT
 
@@ -449,8 +441,7 @@ class TestActions:
             env.observe(workspace_id)
             env.pass_time(20)
         assert home(fleet, workspace_id) == CONTENT
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert error.is_terminal
         assert env.get(workspace_id).home_ctx.restore_marker is not None
 
@@ -539,8 +530,7 @@ class TestConcurrency:
         """WS-12: the home was archived before, so the volume stays; an operator has it retried."""
         workspace_id = env.create_in("STANDBY")
         write(fleet, workspace_id)
-        volume = fleet.volumes.volumes[workspace_id]
-        assert volume is not None
+        volume = existing(fleet.volumes.volumes[workspace_id])
         env.set_desired_state(workspace_id, "ARCHIVED")
 
         def starts_late(call: str) -> None:
@@ -554,8 +544,7 @@ class TestConcurrency:
         if ends:
             fleet.containers.running.clear()
         env.run_ticks(4)
-        error = env.get(workspace_id).error_info
-        assert error is not None
+        error = existing(env.get(workspace_id).error_info)
         assert (error.reason, error.is_terminal) == ("HomeInUse", True)
         recovery = Recovery(RecoveryMethod.RETRY, "operator", "once more")
         recover(recovery, workspace_id, env.database, fleet.archives, env.clock())
@@ -567,8 +556,7 @@ class TestConcurrency:
         """WS-8: the owner changed it after the row was read."""
         workspace_id = env.create_in("ARCHIVED")
         env.set_desired_state(workspace_id, "PENDING")
-        row = monitor.observe(env.database, env.provider, workspace_id, env.clock())
-        assert row is not None
+        row = existing(monitor.observe(env.database, env.provider, workspace_id, env.clock()))
         env.set_desired_state(workspace_id, "ARCHIVED")
         done = reconcile(env.database, env.provider, row, env.clock, does_long_work=True)
         assert (done.outcome, env.get(workspace_id).operation) == (Outcome.OVERTAKEN, Operation.NONE)

@@ -8,6 +8,7 @@ from dpp.workspaces.api.explain import explain
 from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
 from dpp.workspaces.errors import ArchiveUnknown, NotRecoverable, OperationFailed, WorkspaceNotFound
 from dpp.workspaces.model import Phase, Workspace, archive_key_of
+from tests.support.stored import existing
 from tests.workspaces.control.test_control import CONTENT, home, write
 from tests.workspaces.environment import Environment
 from tests.workspaces.memory_provider import MemoryProvider
@@ -58,8 +59,7 @@ def test_lost_home_is_not_retried(env: Environment, lost: UUID) -> None:
 def test_archive_access_error_ends_when_the_archive_is_back(env: Environment, fleet: MemoryProvider) -> None:
     """003 §1: without an order."""
     workspace_id = env.create_in("ARCHIVED")
-    key = env.get(workspace_id).archive_key
-    assert key is not None
+    key = existing(env.get(workspace_id).archive_key)
     kept = fleet.archives.objects.pop(key)
     env.observe(workspace_id)
     assert env.phase(workspace_id) is Phase.ERROR
@@ -113,8 +113,7 @@ def test_container_without_its_volume_is_stopped_on_order(env: Environment, flee
     recover_as_operator(env, workspace_id, RecoveryMethod.STOP_CONTAINER)
     env.run_ticks(4)
     assert fleet.containers.running == {}
-    error = env.get(workspace_id).error_info
-    assert error is not None
+    error = existing(env.get(workspace_id).error_info)
     assert error.reason == "DataLost"
     (event,) = env.rows("SELECT actor, message FROM workspace_events WHERE to_value = 'STOPPING'")
     assert event == ("kim", "STOP_CONTAINER: inspected it")

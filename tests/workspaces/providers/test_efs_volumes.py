@@ -10,6 +10,7 @@ from dpp.workspaces.errors import OperationFailed, ProviderUnavailable
 from dpp.workspaces.ports import Volumes
 from dpp.workspaces.providers.directory_volumes import DirectoryVolumes
 from dpp.workspaces.providers.efs_volumes import EfsVolumes
+from tests.support.stored import existing
 from tests.workspaces.providers.aws_account import FAULTS, Account, Fault, home_path
 
 OWNER = (os.getuid(), os.getgid())
@@ -52,8 +53,7 @@ def run_and_stop(account: Account, volumes: Volumes, generation: str = "g1") -> 
 
 def path_of(volumes: Volumes, workspace_id: UUID, root: Path) -> str:
     """The path of the home in the file system."""
-    found = volumes.find(workspace_id)
-    assert found is not None
+    found = existing(volumes.find(workspace_id))
     return f"/{found.home.relative_to(root)}"
 
 
@@ -78,8 +78,7 @@ def test_crash_during_a_delete_leaves_a_volume_that_can_be_deleted(
         volumes.delete(workspace_id, "g1")
     assert volumes.observe([workspace_id])[workspace_id].ready
     assert account.roots() == []
-    found = volumes.find(workspace_id)
-    assert found is not None
+    found = existing(volumes.find(workspace_id))
     account.containers().start(workspace_id, found)  # the volume is intact until then
     account.containers().stop(workspace_id)
     volumes.delete(workspace_id, "g1")
@@ -107,8 +106,7 @@ def test_any_call_of_a_delete_may_fail(account: Account, volumes: EfsVolumes, fa
 
 def test_volume_in_use_keeps_its_access_point(account: Account, volumes: EfsVolumes, tmp_path: Path) -> None:
     workspace_id = run_and_stop(account, volumes)
-    found = volumes.find(workspace_id)
-    assert found is not None
+    found = existing(volumes.find(workspace_id))
     account.containers().start(workspace_id, found)
     for generation in ("g1", None):
         with pytest.raises(OperationFailed, match="VolumeInUse"):
@@ -125,8 +123,7 @@ def test_delete_of_an_older_generation_keeps_the_current_one(
     account.containers().start(workspace_id, present)
     volumes.delete(workspace_id, "g1")
     assert account.roots() == [home_path(workspace_id, "g2")]
-    found = volumes.find(workspace_id)
-    assert found is not None
+    found = existing(volumes.find(workspace_id))
     assert found.generation == "g2"
 
 

@@ -19,6 +19,7 @@ from dpp.workspaces.errors import OperationFailed
 from dpp.workspaces.model import Archive, archive_key_of
 from dpp.workspaces.providers import s3_archives
 from dpp.workspaces.providers.s3_archives import S3Archives, part_bytes, proof_key_of
+from tests.support.stored import existing
 from tests.workspaces.homes import no_heartbeat
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def test_large_archive_is_stored_in_parts(
     assert b"".join(archives.read(KEY, no_heartbeat)) == content
     assert (archive.size_bytes, archive.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     assert client.called.count("upload_part") == {-1: 0, 0: 0, 1: 2, 5 << 20: 2, (5 << 20) + 1: 3}[excess]
-    found = archives.head(KEY)
-    assert found is not None
+    found = existing(archives.head(KEY))
     assert found.etag == archive.etag
 
 
@@ -213,8 +213,7 @@ def test_expiry_by_lifecycle_rules_is_reported(
         return {**real(**arguments), "Expiration": expiration}
 
     monkeypatch.setattr(client.real, "head_object", head_object)
-    found = archives.head(KEY)
-    assert found is not None
+    found = existing(archives.head(KEY))
     assert found.expires_at == datetime(2012, 12, 21, tzinfo=UTC)
     assert abs(found.modified_at - datetime.now(UTC)) < timedelta(minutes=1)
 

@@ -1,0 +1,32 @@
+"""What a test reads from a database, or changes in it, by one call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate
+
+from dpp.platform.db.postgres import Connection, Database
+
+
+class Stored:
+    """The base of what has a database."""
+
+    __slots__ = ()
+    database: Database
+
+    def using[**P, R](self, use: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call `use` with a connection to the database."""
+        with self.database.connection() as connection:
+            return use(connection, *args, **kwargs)
+
+    def sql(
+        self, statement: str, params: Sequence[object] | Mapping[str, object] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement; the rows that it returns, if any."""
+        with self.database.connection() as connection:
+            cursor = connection.execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+
+
+def existing[T](found: T | None) -> T:
+    """The value, which must not be None."""
+    assert found is not None
+    return found
