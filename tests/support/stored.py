@@ -1,4 +1,4 @@
-"""What a test reads from a database, or changes in it, by one call."""
+"""One call that reads or changes rows of a database."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate
