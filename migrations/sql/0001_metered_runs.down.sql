@@ -1,6 +1,3 @@
-DROP TABLE run_inputs;
-DROP TABLE runs;
-DROP TABLE budget_credits;
-DROP FUNCTION refuse_change();
-DROP TABLE api_keys;
-DROP TABLE tenants;
+-- The roles stay: they belong to the whole cluster, and another database may use them.
+DROP TABLE run_inputs, runs, budget_credits, api_keys, tenants;
+DROP FUNCTION refuse_change, refuse_deletion, refuse_deletion_alone, follow_machine;

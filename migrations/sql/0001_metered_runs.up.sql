@@ -1,6 +1,29 @@
 -- The metered run (RUN-29; 001 §5). The schema enforces the state machine of dpp/runs/machine.py: a wrong
 -- write fails here. Every CHECK over nullable columns ends in IS TRUE, since a NULL check counts as passed.
 
+-- The roles that write for others. They belong to the whole cluster, so they may exist already. The chamberlain (cleaner)
+-- may delete from the tables that are granted to it and from no other, also where a table is append-only (LIFE-8); the
+-- three writers of a workspace are in 0005.
+DO $$
+DECLARE
+  role_name text;
+BEGIN
+  FOREACH role_name IN ARRAY ARRAY[
+    'dpp_chamberlain', 'dpp_workspace_api', 'dpp_workspace_monitor', 'dpp_workspace_reconciler'] LOOP
+    BEGIN
+      IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
+        EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', role_name);
+      END IF;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN
+      NULL;  -- another database's migration made it meanwhile
+    END;
+    -- Who makes a role may administer it, and has to give itself leave to act as it.
+    IF NOT pg_has_role(current_user, role_name, 'SET') THEN
+      EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT FALSE, SET TRUE', role_name);
+    END IF;
+  END LOOP;
+END $$;
+
 CREATE TABLE tenants (
   tenant_id             text PRIMARY KEY CHECK (tenant_id ~ '^[A-Za-z0-9_-]{1,64}$'),
   display_name          text NOT NULL CHECK (length(display_name) BETWEEN 1 AND 200),
@@ -21,6 +44,65 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id);
 
+-- For the tables that nobody changes.
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' AND current_user = 'dpp_chamberlain' THEN
+    RETURN NULL;  -- by his grants
+  END IF;
+  RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END $$;
+
+-- For a trigger whose WHEN says what stays; with none, nothing goes that way.
+CREATE FUNCTION refuse_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% keeps what is still needed', TG_TABLE_NAME
+    USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_NAME;
+END $$;
+
+-- Arguments: the table of what the rows belong to, and the column that names it in both. It runs when the whole
+-- statement is through, so that one statement can delete both.
+CREATE FUNCTION refuse_deletion_alone() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  is_left boolean;
+BEGIN
+  EXECUTE format('SELECT EXISTS (SELECT FROM gone JOIN %1$I AS owner ON owner.%2$I = gone.%2$I)', TG_ARGV[0], TG_ARGV[1])
+    INTO is_left;
+  IF is_left THEN
+    RAISE EXCEPTION '% goes with its % alone', TG_TABLE_NAME, TG_ARGV[0]
+      USING ERRCODE = 'restrict_violation', CONSTRAINT = TG_NAME;
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- A state machine as a trigger. Arguments: the column of the state; what a new row has; the ways, {"from": ["to", …]}; the
+-- columns that never change.
+CREATE FUNCTION follow_machine() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  state text := TG_ARGV[0];
+  row_after jsonb := to_jsonb(NEW);
+  row_before jsonb;
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NOT row_after @> TG_ARGV[1]::jsonb THEN
+      RAISE EXCEPTION 'a new row of % has %', TG_TABLE_NAME, TG_ARGV[1]
+        USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_transition';
+    END IF;
+    RETURN NEW;
+  END IF;
+  row_before := to_jsonb(OLD);
+  IF EXISTS (SELECT FROM unnest(string_to_array(TG_ARGV[3], ' ')) AS fixed
+             WHERE row_before -> fixed IS DISTINCT FROM row_after -> fixed) THEN
+    RAISE EXCEPTION 'these columns of % never change: %', TG_TABLE_NAME, TG_ARGV[3]
+      USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_is_final';
+  END IF;
+  IF (TG_ARGV[2]::jsonb -> (row_before ->> state) ? (row_after ->> state)) IS NOT TRUE THEN
+    RAISE EXCEPTION 'no way from % to %', row_before ->> state, row_after ->> state
+      USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_transition';
+  END IF;
+  RETURN NEW;
+END $$;
+
 -- What a tenant was given to spend; append-only, the other half of the ledger identity (D2).
 CREATE TABLE budget_credits (
   credit_id         uuid PRIMARY KEY,
@@ -31,10 +113,6 @@ CREATE TABLE budget_credits (
 );
 CREATE INDEX budget_credits_by_tenant ON budget_credits (tenant_id) INCLUDE (amount_usd_micros);
 
-CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END $$;
 CREATE TRIGGER budget_credits_append_only
   BEFORE UPDATE OR DELETE OR TRUNCATE ON budget_credits
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
@@ -153,10 +231,17 @@ CREATE INDEX runs_stuck_claim ON runs (finalize_claimed_at, run_id)
 CREATE INDEX runs_disputed ON runs (tenant_id, run_id) WHERE money_state = 'DISPUTED';
 -- Retention (RUN-12).
 CREATE INDEX runs_retention ON runs (retention_until, run_id) WHERE status IN ('COMPLETED', 'FAILED');
--- The two sums of the ledger identity (D2).
+-- The open half of the ledger identity (D2).
 CREATE INDEX runs_open_reservations ON runs (tenant_id) INCLUDE (reservation_max_cost_usd_micros)
   WHERE money_state IN ('RESERVED', 'DISPUTED');
-CREATE INDEX runs_charges ON runs (tenant_id) INCLUDE (actual_cost_usd_micros) WHERE money_state = 'SETTLED';
+
+-- Runs: tombstones alone (D7). `updated_at` is when one became EXPIRED, since nothing changes it afterwards.
+CREATE INDEX runs_tombstones ON runs (updated_at, run_id) WHERE status = 'EXPIRED';
+CREATE TRIGGER runs_only_tombstones_go
+  BEFORE DELETE ON runs FOR EACH ROW WHEN (OLD.status <> 'EXPIRED') EXECUTE FUNCTION refuse_deletion();
+CREATE TRIGGER runs_are_not_truncated
+  BEFORE TRUNCATE ON runs FOR EACH STATEMENT EXECUTE FUNCTION refuse_deletion();
+GRANT SELECT, DELETE ON runs TO dpp_chamberlain;
 
 -- D8: inputs are private, live apart from the hot row, and are deleted a while after their run has ended.
 CREATE TABLE run_inputs (

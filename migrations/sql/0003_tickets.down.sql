@@ -1,14 +1,3 @@
-DROP TABLE ops_run_receipts;
-DROP TABLE ticket_reaper_reports;
-DROP TABLE exclusive_leases;
-DROP TABLE ticket_results;
-DROP TABLE ticket_transitions;
-DROP TABLE tickets;
-DROP FUNCTION check_ticket_has_result();
-DROP FUNCTION keep_ticket_transition();
-DROP FUNCTION check_ticket_change();
-DROP TABLE execution_switches;
-DROP TABLE emergency_stop_changes;
-DROP TABLE emergency_stop;
-DROP FUNCTION keep_emergency_stop_change();
-DROP TABLE operator_keys;
+DROP TABLE ops_run_receipts, ticket_reaper_reports, exclusive_leases, ticket_results, ticket_transitions, tickets,
+  execution_switches, emergency_stop_changes, emergency_stop, operator_keys;
+DROP FUNCTION check_ticket_has_result, keep_ticket_transition, keep_emergency_stop_change;

@@ -1,13 +1,3 @@
-DROP TABLE auth_error_decision;
-DROP TABLE auth_error_policy_set;
-DROP TABLE auth_error_deploy;
-DROP TABLE auth_error_cluster_item;
-DROP TABLE auth_error_cluster;
-DROP TABLE processed_message;
-DROP FUNCTION check_processed_message_change();
-DROP TABLE outbox_message;
-DROP FUNCTION check_outbox_message_change();
-DROP TABLE auth_error_transition;
-DROP TABLE auth_error;
-DROP FUNCTION keep_auth_error_transition();
-DROP FUNCTION check_auth_error_change();
+DROP TABLE auth_error_decision, auth_error_policy_set, auth_error_deploy, auth_error_cluster_item, auth_error_cluster,
+  processed_message, outbox_message, auth_error_transition, auth_error;
+DROP FUNCTION keep_auth_error_transition, keep_cluster_count;

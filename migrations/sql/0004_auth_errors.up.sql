@@ -47,39 +47,16 @@ CREATE INDEX auth_error_by_status ON auth_error (status, occurred_at, sequence);
 CREATE INDEX auth_error_by_class ON auth_error (exception_class, occurred_at, sequence);
 
 -- The machine of dpp/auth_errors/machine.py (AUTH-3), and what was reported, which never changes.
-CREATE FUNCTION check_auth_error_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'NEW' THEN
-      RAISE EXCEPTION 'an authentication error begins NEW'
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'auth_error_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF (OLD.auth_error_id, OLD.sequence, OLD.reported_by, OLD.dedup_key, OLD.payload_hash, OLD.occurred_at,
-      OLD.http_status, OLD.exception_class, OLD.exception_message, OLD.root_cause_class, OLD.root_cause_message,
-      OLD.stacktrace, OLD.service, OLD.http_method, OLD.request_path, OLD.created_at)
-     IS DISTINCT FROM
-     (NEW.auth_error_id, NEW.sequence, NEW.reported_by, NEW.dedup_key, NEW.payload_hash, NEW.occurred_at,
-      NEW.http_status, NEW.exception_class, NEW.exception_message, NEW.root_cause_class, NEW.root_cause_message,
-      NEW.stacktrace, NEW.service, NEW.http_method, NEW.request_path, NEW.created_at) THEN
-    RAISE EXCEPTION 'what was reported never changes'
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'auth_error_report_is_final';
-  END IF;
-  IF NOT (OLD.status = 'NEW' AND NEW.status IN ('RETRY', 'ANALYSIS_REQUESTED', 'FAILED', 'RESOLVED', 'IGNORED')
-          OR OLD.status = 'RETRY' AND NEW.status IN
-               ('RETRY', 'ANALYSIS_REQUESTED', 'ANALYSIS_COMPLETED', 'FAILED', 'RESOLVED', 'IGNORED')
-          OR OLD.status = 'ANALYSIS_REQUESTED' AND NEW.status IN
-               ('RETRY', 'ANALYSIS_COMPLETED', 'FAILED', 'RESOLVED', 'IGNORED')
-          OR OLD.status = 'ANALYSIS_COMPLETED' AND NEW.status IN
-               ('ANALYSIS_COMPLETED', 'PROCESSED', 'FAILED', 'RESOLVED', 'IGNORED')) THEN
-    RAISE EXCEPTION 'no way from % to %', OLD.status, NEW.status
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'auth_error_transition';
-  END IF;
-  RETURN NEW;
-END $$;
 CREATE TRIGGER auth_error_follows_the_machine
-  BEFORE INSERT OR UPDATE ON auth_error FOR EACH ROW EXECUTE FUNCTION check_auth_error_change();
+  BEFORE INSERT OR UPDATE ON auth_error FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "NEW"}',
+    '{"NEW": ["RETRY", "ANALYSIS_REQUESTED", "FAILED", "RESOLVED", "IGNORED"],
+      "RETRY": ["RETRY", "ANALYSIS_REQUESTED", "ANALYSIS_COMPLETED", "FAILED", "RESOLVED", "IGNORED"],
+      "ANALYSIS_REQUESTED": ["RETRY", "ANALYSIS_COMPLETED", "FAILED", "RESOLVED", "IGNORED"],
+      "ANALYSIS_COMPLETED": ["ANALYSIS_COMPLETED", "PROCESSED", "FAILED", "RESOLVED", "IGNORED"]}',
+    'auth_error_id sequence reported_by dedup_key payload_hash occurred_at http_status exception_class '
+    'exception_message root_cause_class root_cause_message stacktrace service http_method request_path '
+    'created_at');
 
 -- Every transition, written by the database itself: none can be forgotten, none changed.
 CREATE TABLE auth_error_transition (
@@ -159,36 +136,14 @@ CREATE INDEX outbox_message_unhandled ON outbox_message (last_sent_at, outbox_id
 CREATE INDEX outbox_message_handled ON outbox_message (handled_at, outbox_id) WHERE handled_at IS NOT NULL;
 CREATE INDEX outbox_message_dead ON outbox_message (outbox_id) WHERE status = 'DEAD';
 
-CREATE FUNCTION check_outbox_message_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'PENDING' THEN
-      RAISE EXCEPTION 'an outbox message begins PENDING'
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'outbox_message_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF (OLD.outbox_id, OLD.aggregate_type, OLD.aggregate_id, OLD.event_type, OLD.idempotency_key, OLD.payload,
-      OLD.payload_hash, OLD.created_at)
-     IS DISTINCT FROM
-     (NEW.outbox_id, NEW.aggregate_type, NEW.aggregate_id, NEW.event_type, NEW.idempotency_key, NEW.payload,
-      NEW.payload_hash, NEW.created_at) THEN
-    RAISE EXCEPTION 'an event never changes'
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'outbox_message_event_is_final';
-  END IF;
-  -- To itself: taken over, sent again, or handled, which may be known before it is known that it was sent. DEAD goes
-  -- back to PENDING by an operator.
-  IF NOT (OLD.status = NEW.status
-          OR OLD.status = 'PENDING' AND NEW.status = 'PROCESSING'
-          OR OLD.status = 'PROCESSING' AND NEW.status IN ('PUBLISHED', 'PENDING', 'DEAD')
-          OR OLD.status = 'DEAD' AND NEW.status = 'PENDING') THEN
-    RAISE EXCEPTION 'no way from % to %', OLD.status, NEW.status
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'outbox_message_transition';
-  END IF;
-  RETURN NEW;
-END $$;
+-- To itself: taken over, sent again, or handled, which may be known before it is known that it was sent. DEAD goes
+-- back to PENDING by an operator.
 CREATE TRIGGER outbox_message_follows_the_machine
-  BEFORE INSERT OR UPDATE ON outbox_message FOR EACH ROW EXECUTE FUNCTION check_outbox_message_change();
+  BEFORE INSERT OR UPDATE ON outbox_message FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "PENDING"}',
+    '{"PENDING": ["PENDING", "PROCESSING"], "PROCESSING": ["PROCESSING", "PUBLISHED", "PENDING", "DEAD"],
+      "PUBLISHED": ["PUBLISHED"], "DEAD": ["DEAD", "PENDING"]}',
+    'outbox_id aggregate_type aggregate_id event_type idempotency_key payload payload_hash created_at');
 
 -- The consumer's ledger (004 §3.3): one row an outbox message, made by `ensure_row_exists` alone.
 CREATE TABLE processed_message (
@@ -218,26 +173,13 @@ CREATE TABLE processed_message (
 CREATE INDEX processed_message_waiting ON processed_message (next_retry_at) WHERE status = 'RETRY_WAIT';
 CREATE INDEX processed_message_dead ON processed_message (outbox_id) WHERE status = 'DEAD';
 
-CREATE FUNCTION check_processed_message_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'PENDING' OR NEW.attempts <> 0 THEN
-      RAISE EXCEPTION 'a ledger row begins PENDING'
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'processed_message_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  -- DEAD to itself marks its copy in the dead-letter queue; to PENDING, an operator sends it again.
-  IF NOT (OLD.status IN ('PENDING', 'RETRY_WAIT') AND NEW.status IN ('PROCESSING', 'DEAD')
-          OR OLD.status = 'PROCESSING' AND NEW.status IN ('PROCESSING', 'DONE', 'RETRY_WAIT', 'DEAD')
-          OR OLD.status = 'DEAD' AND NEW.status IN ('DEAD', 'PENDING')) THEN
-    RAISE EXCEPTION 'no way from % to %', OLD.status, NEW.status
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'processed_message_transition';
-  END IF;
-  RETURN NEW;
-END $$;
+-- DEAD to itself marks its copy in the dead-letter queue; to PENDING, an operator sends it again.
 CREATE TRIGGER processed_message_follows_the_machine
-  BEFORE INSERT OR UPDATE ON processed_message FOR EACH ROW EXECUTE FUNCTION check_processed_message_change();
+  BEFORE INSERT OR UPDATE ON processed_message FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "PENDING", "attempts": 0}',
+    '{"PENDING": ["PROCESSING", "DEAD"], "RETRY_WAIT": ["PROCESSING", "DEAD"],
+      "PROCESSING": ["PROCESSING", "DONE", "RETRY_WAIT", "DEAD"], "DEAD": ["DEAD", "PENDING"]}',
+    'outbox_id');
 
 -- Errors of one stack hash (AUTH-10). An error is in one cluster for each version of the hash.
 CREATE TABLE auth_error_cluster (
@@ -312,3 +254,43 @@ CREATE INDEX auth_error_decision_by_error ON auth_error_decision (auth_error_id,
 CREATE TRIGGER auth_error_decision_append_only
   BEFORE UPDATE OR DELETE OR TRUNCATE ON auth_error_decision
   FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What may be deleted: events that were handled, with their ledger row; errors that ended, with all that is known of them.
+CREATE INDEX outbox_message_by_error ON outbox_message (aggregate_id);
+CREATE TRIGGER outbox_message_only_handled_go
+  BEFORE DELETE ON outbox_message FOR EACH ROW WHEN (OLD.handled_at IS NULL) EXECUTE FUNCTION refuse_deletion();
+CREATE TRIGGER processed_message_goes_with_it
+  AFTER DELETE ON processed_message REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION refuse_deletion_alone('outbox_message', 'outbox_id');
+CREATE INDEX auth_error_ended ON auth_error (updated_at, auth_error_id)
+  WHERE status IN ('PROCESSED', 'FAILED', 'RESOLVED', 'IGNORED');
+CREATE TRIGGER auth_error_only_ended_go
+  BEFORE DELETE ON auth_error FOR EACH ROW WHEN (OLD.status NOT IN ('PROCESSED', 'FAILED', 'RESOLVED', 'IGNORED'))
+  EXECUTE FUNCTION refuse_deletion();
+CREATE TRIGGER auth_error_transition_goes_with_it
+  AFTER DELETE ON auth_error_transition REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION refuse_deletion_alone('auth_error', 'auth_error_id');
+CREATE TRIGGER auth_error_decision_goes_with_it
+  AFTER DELETE ON auth_error_decision REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION refuse_deletion_alone('auth_error', 'auth_error_id');
+CREATE TRIGGER auth_error_cluster_item_goes_with_it
+  AFTER DELETE ON auth_error_cluster_item REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION refuse_deletion_alone('auth_error', 'auth_error_id');
+-- `error_count` is how many errors of a cluster are kept, and a cluster without one goes: first those, looked at anew
+-- where an error joined meanwhile, and what then stays has more than it loses.
+CREATE FUNCTION keep_cluster_count() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path FROM CURRENT AS $$
+BEGIN
+  PERFORM FROM auth_error_cluster WHERE cluster_id IN (SELECT cluster_id FROM gone) ORDER BY cluster_id FOR UPDATE;
+  DELETE FROM auth_error_cluster c USING (SELECT cluster_id, count(*) AS errors FROM gone GROUP BY cluster_id) AS lost
+  WHERE c.cluster_id = lost.cluster_id AND c.error_count <= lost.errors;
+  UPDATE auth_error_cluster c SET error_count = c.error_count - lost.errors
+  FROM (SELECT cluster_id, count(*) AS errors FROM gone GROUP BY cluster_id) AS lost
+  WHERE c.cluster_id = lost.cluster_id;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER auth_error_cluster_counts_what_is_kept
+  AFTER DELETE ON auth_error_cluster_item REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION keep_cluster_count();
+GRANT SELECT, DELETE ON outbox_message, processed_message, auth_error, auth_error_transition, auth_error_decision,
+  auth_error_cluster_item TO dpp_chamberlain;

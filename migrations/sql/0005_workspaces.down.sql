@@ -1,8 +1,4 @@
--- The roles stay: they belong to the whole cluster, and another database may use them.
-DROP TABLE workspace_events;
-DROP TABLE workspaces;
-DROP FUNCTION keep_workspace_events();
-DROP FUNCTION keep_workspace_event(text, text, uuid, text, text, text, text);
-DROP FUNCTION check_workspace_change();
-DROP FUNCTION workspace_phase(jsonb, timestamptz);
-DROP FUNCTION are_conditions(jsonb);
+-- What the provider holds of the workspaces stays.
+DROP FUNCTION make_workspace_event_weeks, drop_workspace_event_week, due_workspace_events, workspace_event_weeks;
+DROP TABLE workspace_events, workspaces;
+DROP FUNCTION keep_workspace_events, keep_workspace_event, check_workspace_change, workspace_phase, are_conditions;

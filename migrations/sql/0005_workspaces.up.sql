@@ -1,26 +1,7 @@
 -- Workspaces (003; WS-1 … WS-14): what is wanted, what was seen, and what is being done about it.
 -- Three writers share a row and no column (003 §3): each works under a role of its own, which may write its columns, and
--- the trigger refuses everybody else, the owner of the table too. Roles belong to the whole cluster, so they may be there.
+-- the trigger refuses everybody else, the owner of the table too.
 -- Every CHECK over nullable columns ends in IS TRUE, since a NULL check counts as passed.
-
-DO $$
-DECLARE
-  role_name text;
-BEGIN
-  FOREACH role_name IN ARRAY ARRAY['dpp_workspace_api', 'dpp_workspace_monitor', 'dpp_workspace_reconciler'] LOOP
-    BEGIN
-      IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
-        EXECUTE format('CREATE ROLE %I NOLOGIN NOINHERIT', role_name);
-      END IF;
-    EXCEPTION WHEN duplicate_object OR unique_violation THEN
-      NULL;  -- another database's migration made it meanwhile
-    END;
-    -- Who makes a role may administer it, and has to give itself leave to act as it.
-    IF NOT pg_has_role(current_user, role_name, 'SET') THEN
-      EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT FALSE, SET TRUE', role_name);
-    END IF;
-  END LOOP;
-END $$;
 
 CREATE FUNCTION are_conditions(conditions jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_typeof(conditions) = 'object' AND NOT EXISTS (
@@ -188,9 +169,16 @@ END $$;
 CREATE TRIGGER workspace_has_three_writers
   BEFORE INSERT OR UPDATE ON workspaces FOR EACH ROW EXECUTE FUNCTION check_workspace_change();
 
--- What happened to a workspace, written by the database itself: nothing can be forgotten, nothing changed.
+-- Workspaces that are cleaned; their events go first, week by week.
+CREATE INDEX workspaces_cleaned ON workspaces (cleaned_at, workspace_id) WHERE cleaned_at IS NOT NULL;
+CREATE TRIGGER workspaces_only_cleaned_go
+  BEFORE DELETE ON workspaces FOR EACH ROW WHEN (OLD.cleaned_at IS NULL) EXECUTE FUNCTION refuse_deletion();
+GRANT SELECT, DELETE ON workspaces TO dpp_chamberlain;
+
+-- What happened to a workspace, written by the database itself: nothing can be forgotten, nothing changed. By ISO week of
+-- UTC, which is why the key holds the time.
 CREATE TABLE workspace_events (
-  event_id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  event_id     bigint GENERATED ALWAYS AS IDENTITY,
   workspace_id uuid NOT NULL REFERENCES workspaces (workspace_id),
   happened_at  timestamptz NOT NULL,
   actor        text NOT NULL CHECK (length(actor) BETWEEN 1 AND 128),
@@ -199,13 +187,100 @@ CREATE TABLE workspace_events (
   from_value   text,
   to_value     text,
   reason       text,
-  message      text CHECK (length(message) <= 500)
-);
+  message      text CHECK (length(message) <= 500),
+  PRIMARY KEY (event_id, happened_at)
+) PARTITION BY RANGE (happened_at);
 CREATE INDEX workspace_events_by_workspace ON workspace_events (workspace_id, event_id DESC);
+-- What has no week of its own: an insert never fails for that. Its old rows go one by one.
+CREATE TABLE workspace_events_default PARTITION OF workspace_events DEFAULT;
+CREATE INDEX workspace_events_default_by_age ON workspace_events_default (happened_at, event_id);
+
+-- The weeks that there are.
+CREATE FUNCTION workspace_event_weeks() RETURNS TABLE (part regclass, starts_at timestamptz, ends_at timestamptz)
+LANGUAGE sql STABLE AS $$
+  SELECT inhrelid::regclass, bounds[1]::timestamptz, bounds[2]::timestamptz
+  FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+  CROSS JOIN regexp_match(pg_get_expr(relpartbound, inhrelid), 'FROM \(''([^'']+)''\) TO \(''([^'']+)''\)') AS bounds
+  WHERE inhparent = 'workspace_events'::regclass AND bounds IS NOT NULL
+$$;
+
+-- Make the week of a time and so many after it, those that are missing; how many were made. It asks for each lock in turn
+-- and gives up where one takes over 300 ms, three of them at most, so that nobody behind it waits for a second. A week of which rows lie in the
+-- default partition is not made: they are found there.
+CREATE FUNCTION make_workspace_event_weeks(from_time timestamptz, ahead integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '300ms' AS $$
+DECLARE
+  made integer := 0;
+  starts timestamptz;
+  ends timestamptz;
+  part text;
+BEGIN
+  IF (ahead BETWEEN 0 AND 52) IS NOT TRUE THEN
+    RAISE EXCEPTION 'from 0 to 52 weeks ahead' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  FOR week IN 0 .. ahead LOOP
+    starts := date_trunc('week', from_time, 'UTC') + week * interval '168 hours';
+    ends := starts + interval '168 hours';
+    part := 'workspace_events_' || to_char(starts AT TIME ZONE 'UTC', 'IYYY"w"IW');
+    CONTINUE WHEN to_regclass(part) IS NOT NULL;
+    LOCK TABLE workspaces IN SHARE ROW EXCLUSIVE MODE; -- the foreign key of a partition asks for it
+    LOCK TABLE ONLY workspace_events_default IN ACCESS EXCLUSIVE MODE;
+    CONTINUE WHEN EXISTS (
+      SELECT FROM workspace_events_default WHERE happened_at >= starts AND happened_at < ends);
+    EXECUTE format('CREATE TABLE %I (LIKE workspace_events INCLUDING CONSTRAINTS)', part);
+    -- A trigger of statements is asked at the table that is named, and a partition can be named.
+    EXECUTE format('CREATE TRIGGER workspace_events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON %I'
+                   ' FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', part);
+    EXECUTE format('ALTER TABLE workspace_events ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', part, starts, ends);
+    made := made + 1;
+  END LOOP;
+  RETURN made;
+END $$;
+
+-- Drop the oldest week that is wholly before a time, if there is one: what it was, how many rows and bytes. As patient
+-- with locks as the other.
+CREATE FUNCTION drop_workspace_event_week(before timestamptz, OUT part text, OUT ended_at timestamptz, OUT rows bigint,
+  OUT bytes bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '300ms' AS $$
+BEGIN
+  SELECT week.part::text, week.ends_at INTO part, ended_at FROM workspace_event_weeks() AS week
+  WHERE week.ends_at <= before ORDER BY week.ends_at LIMIT 1;
+  IF part IS NULL THEN
+    RETURN;
+  END IF;
+  EXECUTE format('SELECT count(*) FROM %s', part) INTO rows; -- before the lock: nothing happens in a week that is over
+  bytes := pg_total_relation_size(part::regclass);
+  EXECUTE format('DROP TABLE %s', part);
+END $$;
+
+-- How many events `drop_workspace_event_week` and then the default partition's turn would take, counted up to a bound.
+CREATE FUNCTION due_workspace_events(before timestamptz, at_most bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  due bigint := 0;
+  more bigint;
+  part regclass;
+BEGIN
+  FOR part IN SELECT week.part FROM workspace_event_weeks() AS week WHERE week.ends_at <= before ORDER BY week.ends_at LOOP
+    EXECUTE format('SELECT count(*) FROM (SELECT FROM %s LIMIT %s) AS bounded', part, at_most - due) INTO more;
+    due := due + more;
+    EXIT WHEN due >= at_most;
+  END LOOP;
+  SELECT count(*) INTO more FROM (
+    SELECT FROM workspace_events_default WHERE happened_at < before ORDER BY happened_at LIMIT at_most - due) AS bounded;
+  RETURN due + more;
+END $$;
+
+REVOKE EXECUTE ON FUNCTION make_workspace_event_weeks, drop_workspace_event_week FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION make_workspace_event_weeks, drop_workspace_event_week TO dpp_chamberlain;
+
+-- A month of weeks ahead.
+SELECT make_workspace_event_weeks(now(), 4);
 CREATE TRIGGER workspace_events_append_only
-  BEFORE UPDATE OR DELETE OR TRUNCATE ON workspace_events
-  FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-GRANT SELECT ON workspace_events TO dpp_workspace_api, dpp_workspace_monitor, dpp_workspace_reconciler;
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON workspace_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER workspace_events_append_only
+  BEFORE UPDATE OR DELETE OR TRUNCATE ON workspace_events_default FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+GRANT SELECT ON workspace_events TO dpp_workspace_api, dpp_workspace_monitor, dpp_workspace_reconciler, dpp_chamberlain;
+GRANT SELECT, DELETE ON workspace_events_default TO dpp_chamberlain;
 
 -- As its owner: the writers can add an event by changing a workspace, and in no other way.
 CREATE FUNCTION keep_workspace_event(who text, what text, of_workspace uuid, source text, target text, why text, told text)

@@ -2,30 +2,6 @@
 -- chamberlain, who throws away what has served: his runs, the list of objects that he has yet to delete, his role.
 -- Every CHECK over nullable columns ends in IS TRUE, since a NULL check counts as passed.
 
--- The one who may delete: of the tables that are granted to him, here and by later migrations, and of no other. What is
--- append-only for everybody lets him delete, and never change.
-DO $$
-BEGIN
-  BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'dpp_chamberlain') THEN
-      CREATE ROLE dpp_chamberlain NOLOGIN NOINHERIT;
-    END IF;
-  EXCEPTION WHEN duplicate_object OR unique_violation THEN
-    NULL;  -- another database's migration made it meanwhile
-  END;
-  IF NOT pg_has_role(current_user, 'dpp_chamberlain', 'SET') THEN
-    GRANT dpp_chamberlain TO CURRENT_USER WITH INHERIT FALSE, SET TRUE;
-  END IF;
-END $$;
-
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'DELETE' AND current_user = 'dpp_chamberlain' THEN
-    RETURN NULL;  -- by his grants
-  END IF;
-  RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
-END $$;
-
 -- How many rows a table has: the planner's estimate of a large one, a count of a small one.
 CREATE FUNCTION rows_of(counted regclass) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -231,69 +207,23 @@ CREATE TABLE cleanup_classes (
 CREATE INDEX cleanup_classes_history ON cleanup_classes (class, cleanup_id);
 
 -- The machines of dpp/lifecycle/flow/machine.py, and what an event and a task are about, which never changes.
-CREATE FUNCTION check_lifecycle_event_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'PENDING' THEN
-      RAISE EXCEPTION 'an event begins PENDING' USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_events_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF (OLD.event_id, OLD.sequence, OLD.source, OLD.kind, OLD.arrived_by, OLD.payload, OLD.happened_at, OLD.created_at)
-     IS DISTINCT FROM
-     (NEW.event_id, NEW.sequence, NEW.source, NEW.kind, NEW.arrived_by, NEW.payload, NEW.happened_at, NEW.created_at) THEN
-    RAISE EXCEPTION 'an event never changes' USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_events_final';
-  END IF;
-  IF NOT (OLD.status = 'PENDING' AND NEW.status = 'DISPATCHED'
-          OR OLD.status = 'DISPATCHED' AND NEW.status IN ('COMPLETED', 'FAILED')) THEN
-    RAISE EXCEPTION 'no way from % to %', OLD.status, NEW.status
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_events_transition';
-  END IF;
-  RETURN NEW;
-END $$;
 CREATE TRIGGER lifecycle_events_follow_the_machine
-  BEFORE INSERT OR UPDATE ON lifecycle_events FOR EACH ROW EXECUTE FUNCTION check_lifecycle_event_change();
+  BEFORE INSERT OR UPDATE ON lifecycle_events FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "PENDING"}',
+    '{"PENDING": ["DISPATCHED"], "DISPATCHED": ["COMPLETED", "FAILED"]}',
+    'event_id sequence source kind arrived_by payload happened_at created_at');
 
-CREATE FUNCTION check_lifecycle_task_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'PENDING' THEN
-      RAISE EXCEPTION 'a task begins PENDING' USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_tasks_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF (OLD.task_id, OLD.sequence, OLD.event_id, OLD.kind, OLD.subject, OLD.created_at)
-     IS DISTINCT FROM (NEW.task_id, NEW.sequence, NEW.event_id, NEW.kind, NEW.subject, NEW.created_at) THEN
-    RAISE EXCEPTION 'what a task is about never changes'
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_tasks_final';
-  END IF;
-  IF NOT (OLD.status = 'PENDING' AND NEW.status IN ('PENDING', 'IN_PROGRESS')
-          OR OLD.status = 'IN_PROGRESS' AND NEW.status IN ('IN_PROGRESS', 'COMPLETED')) THEN
-    RAISE EXCEPTION 'no way from % to %', OLD.status, NEW.status
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_tasks_transition';
-  END IF;
-  RETURN NEW;
-END $$;
 CREATE TRIGGER lifecycle_tasks_follow_the_machine
-  BEFORE INSERT OR UPDATE ON lifecycle_tasks FOR EACH ROW EXECUTE FUNCTION check_lifecycle_task_change();
+  BEFORE INSERT OR UPDATE ON lifecycle_tasks FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "PENDING"}',
+    '{"PENDING": ["PENDING", "IN_PROGRESS"], "IN_PROGRESS": ["IN_PROGRESS", "COMPLETED"]}',
+    'task_id sequence event_id kind subject created_at');
 
-CREATE FUNCTION check_lifecycle_message_change() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.status <> 'PENDING' THEN
-      RAISE EXCEPTION 'a message begins PENDING' USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_messages_transition';
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF OLD.status <> 'PENDING' OR (OLD.message_id, OLD.kind, OLD.task_id, OLD.dedup_key, OLD.body, OLD.created_at)
-     IS DISTINCT FROM (NEW.message_id, NEW.kind, NEW.task_id, NEW.dedup_key, NEW.body, NEW.created_at) THEN
-    RAISE EXCEPTION 'a message is sent as it was written, and once'
-      USING ERRCODE = 'check_violation', CONSTRAINT = 'lifecycle_messages_transition';
-  END IF;
-  RETURN NEW;
-END $$;
 CREATE TRIGGER lifecycle_messages_follow_the_machine
-  BEFORE INSERT OR UPDATE ON lifecycle_messages FOR EACH ROW EXECUTE FUNCTION check_lifecycle_message_change();
+  BEFORE INSERT OR UPDATE ON lifecycle_messages FOR EACH ROW EXECUTE FUNCTION follow_machine('status',
+    '{"status": "PENDING"}',
+    '{"PENDING": ["PENDING", "SENT"]}',
+    'message_id kind task_id dedup_key body created_at');
 
 GRANT SELECT, DELETE ON lifecycle_seen, lifecycle_events, lifecycle_tasks, lifecycle_messages, lifecycle_objects, cleanups
   TO dpp_chamberlain;

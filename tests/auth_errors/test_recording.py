@@ -229,7 +229,7 @@ class TestMachine:
         env.post()
         with pytest.raises(psycopg.errors.CheckViolation) as refused:
             env.rows(f"UPDATE auth_error SET {change}")
-        assert refused.value.diag.constraint_name == "auth_error_report_is_final"
+        assert refused.value.diag.constraint_name == "auth_error_is_final"
 
     @pytest.mark.parametrize("table", ["auth_error_transition", "auth_error_decision"])
     def test_history_is_append_only(self, env: Environment, table: str) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from dpp.money.books import QUERIES
 from dpp.platform.db.postgres import Connection
 from dpp.runs import store
-from dpp_cli import migrate
 from tests.schema.rows import add_tenant, claimed, completed, insert, queued, refunded, tombstone
 from tests.support.charges import miscounted
 from tests.support.retention_batches import NO_RIGHT, ROLE, refusal
@@ -99,31 +98,23 @@ def test_runs_of_a_tenant_that_end_concurrently_are_all_charged(connection: Conn
     assert len(connection.execute("SELECT slot FROM ledger_charges").fetchall()) > 8
 
 
-def test_the_migration_counts_existing_runs(connection: Connection, database_url: str) -> None:
-    """Ended and deleted runs of the previous release."""
-    migrate.downgrade(database_url, "0007")
-    gone = _row("tombstone", "t_one", 70_000)
-    insert(connection, gone)
-    connection.execute("DELETE FROM runs")
-    for charge in (1, 20_000):
-        insert(connection, _row("completed", "t_one", charge))
-    insert(connection, _row("refunded", "t_two", 0))
-    migrate.upgrade(database_url)
-    assert miscounted(connection) == []
-    rows = connection.execute("SELECT tenant_id, charges_usd_micros FROM ledger_charges").fetchall()
-    assert rows == [("t_one", 90_001)]
-
-
 def test_rows_written_without_the_triggers_can_be_recounted(connection: Connection) -> None:
-    """By one statement."""
+    """By one statement, also where runs were deleted."""
+    insert(connection, _row("tombstone", "t_one", 70_000))
+    connection.execute("DELETE FROM runs")
     insert(connection, _row("completed", "t_one", 5_000))
     with connection.transaction():
         connection.execute("SET LOCAL session_replication_role = replica")
         insert(connection, _row("completed", "t_one", 7_000))
         insert(connection, _row("completed", "t_two", 9_000))
+        insert(connection, _row("refunded", "t_two", 0))
     assert len(miscounted(connection)) == 2
     connection.execute("SELECT count_charges_anew()")
     assert miscounted(connection) == []
+    rows = connection.execute(
+        "SELECT tenant_id, sum(charges_usd_micros) FROM ledger_charges GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    assert rows == [("t_one", 82_000), ("t_two", 9_000)]
 
 
 @pytest.mark.parametrize(

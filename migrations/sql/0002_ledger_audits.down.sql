@@ -1,2 +1,0 @@
-DROP TABLE ledger_rebuilds;
-DROP TABLE ledger_audits;
