@@ -17,6 +17,7 @@ from dpp_cli.docs.openapi.schemas import for_readers, merged
 from dpp_cli.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "openapi.json"
+_FAMILIES = (runs, workspaces, tickets, auth_errors, webhooks, description)
 _TAGS: Mapping[str, tuple[str, str]] = {
     "/v1/runs": ("Runs", "Metered work: reserve, queue, execute, charge exactly once."),
     "/v1/workspaces": ("Workspaces", "Containers whose homes outlive them."),
@@ -42,22 +43,14 @@ _DESCRIPTION = (
 
 def document() -> Json:
     """Build the whole document; the same code gives the same text."""
-    schemas = merged(
-        runs.schemas(),
-        workspaces.schemas(),
-        tickets.schemas(),
-        auth_errors.schemas(),
-        webhooks.schemas(),
-        description.schemas(),
-        {"Problem": PROBLEM},
-    )
+    schemas = merged(*(family.schemas() for family in _FAMILIES), {"Problem": PROBLEM})
     return {
         "openapi": "3.1.0",
         "info": {"title": "DPP", "version": "1.0.0", "description": _DESCRIPTION},
         "servers": [{"url": ".", "description": "The deployment that serves this document."}],
         "security": [{"apiKey": []}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.values()],
-        "paths": _tagged(_paths()),
+        "paths": _tagged({path: methods for family in _FAMILIES for path, methods in family.PATHS.items()}),
         "components": {
             "securitySchemes": {
                 "apiKey": {
@@ -76,11 +69,6 @@ def document() -> Json:
             "schemas": {name: for_readers(schemas[name]) for name in sorted(schemas)},
         },
     }
-
-
-def _paths() -> Json:
-    families = (runs, workspaces, tickets, auth_errors, webhooks, description)
-    return {path: operations for family in families for path, operations in family.paths().items()}
 
 
 def _tagged(paths: Json) -> Json:

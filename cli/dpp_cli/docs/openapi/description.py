@@ -5,7 +5,6 @@ from dpp_cli.docs.openapi.parts import OF_ANY_CALL, REF, Family, Json, header_re
 
 _FAMILY = Family(always=("X-Trace-Id",), texts={})
 _KEPT = ("ETag", "Cache-Control")
-_OF_THE_PAGE = ("Content-Security-Policy", "Referrer-Policy", "X-Frame-Options")
 _TAG = '"3f1c0f8a5f5e4c1e9b2d7a6c8e0f1a2b"'
 _DOCUMENT: Json = {
     "description": "An OpenAPI document: this one.",
@@ -24,16 +23,6 @@ _SHOWN: Json = {
     "paths": {},
     "components": {},
 }
-
-
-def paths() -> Json:
-    """The operations."""
-    document = {"schema": {"$ref": REF + "Description"}, "example": _SHOWN}
-    page = {"schema": {"type": "string"}, "example": '<!doctype html>\n<html lang="en">…</html>'}
-    return {
-        "/openapi.json": _read("OpenApi", "this document", "application/json", document, ()),
-        "/docs": _read("Docs", "this document as a page", "text/html", page, _OF_THE_PAGE),
-    }
 
 
 def schemas() -> Json:
@@ -72,3 +61,17 @@ def _read(name: str, what: str, media: str, content: Json, headers: tuple[str, .
         "get": asked("read", f"Read {what}", found | {"content": {media: content}}),
         "head": asked("look", f"Ask for the tag of {what}", found),
     }
+
+
+PATHS = {
+    "/openapi.json": _read(
+        "OpenApi", "this document", "application/json", {"schema": {"$ref": REF + "Description"}, "example": _SHOWN}, ()
+    ),
+    "/docs": _read(
+        "Docs",
+        "this document as a page",
+        "text/html",
+        {"schema": {"type": "string"}, "example": '<!doctype html>\n<html lang="en">…</html>'},
+        ("Content-Security-Policy", "Referrer-Policy", "X-Frame-Options"),
+    ),
+}

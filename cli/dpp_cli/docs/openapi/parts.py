@@ -1,9 +1,12 @@
 """Building blocks of operations: responses, problems, headers, parameters."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemDocument, ProblemKind
@@ -42,6 +45,7 @@ MEANINGS: Mapping[str, str] = {
     "cursor": "The cursor from the previous page; omit it for the first page.",
 }
 """Descriptions of path and query parameters by name."""
+_NAMES = re.compile(r"\{(\w+)\}")
 _HEADERS_OF_STATUS: Mapping[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
@@ -55,26 +59,33 @@ class Family:
     """Builds operations whose responses all have the headers `always`.
 
     `texts`: descriptions of problems whose title is not enough; `members`: their additional members. `of_status`: the
-    headers that a status has in this family, besides those that it has everywhere.
+    headers that a status has in this family, besides those that it has everywhere. `in_path`: examples of the parts of
+    paths. `security`: the key that operations need unless they say otherwise. `answers` collects the models of the
+    responses.
     """
 
     always: tuple[str, ...]
     texts: Mapping[ProblemKind, str]
     members: Mapping[ProblemKind, Mapping[str, str | int]] = field(default_factory=dict)
     of_status: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    in_path: Mapping[str, str] = field(default_factory=dict)
+    security: str | None = "operatorKey"
+    answers: dict[type[BaseModel], None] = field(default_factory=dict)
 
     @property
     def names_of_all(self) -> tuple[str, ...]:
         """Return the headers of every response."""
         return (*self.always, *_OF_ANY_ANSWER)
 
-    def answer(self, description: str, headers: Sequence[str], schema: str, example: Json) -> Json:
-        """Describe a response with a JSON body and `headers`."""
-        return self._answer(description, headers, schema, {"example": example})
+    def answer(
+        self, description: str, model: type[BaseModel] | str, example: Json, headers: Sequence[str] = ()
+    ) -> Json:
+        """Describe a response with a JSON body and `headers`; `model`: of the body, or the name of its schema."""
+        return self._answer(description, headers, model, {"example": example})
 
-    def answer_of_several(self, description: str, schema: str, examples: Mapping[str, Json]) -> Json:
+    def answer_of_several(self, description: str, model: type[BaseModel], examples: Mapping[str, Json]) -> Json:
         """Describe a response with several named examples."""
-        return self._answer(description, (), schema, _shown(examples))
+        return self._answer(description, (), model, _shown(examples))
 
     def problems(self, kinds: Sequence[ProblemKind], path: str) -> Json:
         """Describe the problem responses by status, with an example of each kind for the request path `path`."""
@@ -85,32 +96,44 @@ class Family:
 
     def operation(
         self,
+        route: str,
         operation_id: str,
         summary: str,
         description: str,
-        *,
         answers: Json,
-        problems: Sequence[ProblemKind],
-        path: str,
+        *problems: ProblemKind,
         parameters: Sequence[Json] = (),
-        security: str | None = "operatorKey",
+        body: Json | None = None,
+        security: str | None = "",
     ) -> Json:
-        """Describe one operation: successful responses, its own problems, and those that any operation may have."""
-        of_a_key = () if security is None else (problem.AUTH_INVALID,)
-        return operation(
+        """Describe one operation, such as `GET /api/tickets/{request_id}`, by path and method.
+
+        `problems`: its own; those that any operation may have are added. `security`: another key than the family's.
+        """
+        method, _, path = route.partition(" ")
+        key = self.security if security == "" else security
+        of_a_key = () if key is None else (problem.AUTH_INVALID,)
+        found = self.problems((*_OF_ANY_OPERATION, *of_a_key, *problems), path.format(**self.in_path))
+        described = operation(
             operation_id,
             summary,
             description,
-            parameters=parameters,
-            responses=answers | self.problems((*_OF_ANY_OPERATION, *of_a_key, *problems), path),
-            security=security,
+            parameters=(*(in_path(name, self.in_path[name]) for name in _NAMES.findall(path)), *parameters),
+            responses=answers | found,
+            security=key,
         )
+        return {path: {method.lower(): described | ({} if body is None else {"requestBody": body})}}
 
-    def _answer(self, description: str, headers: Sequence[str], schema: str, shown: Json) -> Json:
+    def _answer(self, description: str, headers: Sequence[str], model: type[BaseModel] | str, shown: Json) -> Json:
+        if isinstance(model, str):
+            name = model
+        else:
+            name = model.__name__
+            self.answers[model] = None
         return {
             "description": description,
             "headers": header_refs((*self.names_of_all, *headers)),
-            "content": {"application/json": {"schema": {"$ref": REF + schema}, **shown}},
+            "content": {"application/json": {"schema": {"$ref": REF + name}, **shown}},
         }
 
     def _problem(self, kinds: Sequence[ProblemKind], path: str) -> Json:
@@ -164,10 +187,25 @@ def in_header(name: str, description: str, example: str, pattern: str, *, requir
     }
 
 
-def in_path(name: str, example: str, schema: Json) -> Json:
-    """A part of the path."""
+def in_path(name: str, example: str) -> Json:
+    """A part of the path: a UUID, unless it is the `name` of something."""
+    schema = {"type": "string"} if name == "name" else {"type": "string", "format": "uuid"}
     meaning = MEANINGS[name]
     return {"name": name, "in": "path", "required": True, "description": meaning, "schema": schema, "example": example}
+
+
+def by_path(*operations: Json) -> Json:
+    """Collect operations by path, then by method."""
+    paths: Json = {}
+    for one in operations:
+        for path, methods in one.items():
+            paths.setdefault(path, {}).update(methods)
+    return paths
+
+
+def texts_of(problems: Mapping[type[Exception], ProblemKind]) -> dict[ProblemKind, str]:
+    """The first line of each error's docstring, by the problem that it becomes."""
+    return {kind: (error.__doc__ or "").partition("\n")[0] for error, kind in problems.items()}
 
 
 def idempotency_key(example: str, what_it_answers: str) -> Json:

@@ -17,21 +17,20 @@ from dpp_cli.docs.openapi.parts import (
     REF,
     Family,
     Json,
+    by_path,
     idempotency_key,
-    in_path,
     maybe,
+    operation,
     sent,
-    trace_id,
+    texts_of,
 )
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, one_of
 
 _FAMILY = Family(
     always=(*COST_HEADERS, "X-Trace-Id"),
-    texts={
-        kind: (error.__doc__ or "").partition("\n")[0]
-        for error, kind in PROBLEMS.items()
-        if issubclass(error, RunsError)
-    },
+    texts=texts_of({error: kind for error, kind in PROBLEMS.items() if issubclass(error, RunsError)}),
+    in_path={"run_id": run_examples.RUN_ID},
+    security="apiKey",
     # Problems after the rate limit was applied have its headers.
     of_status={
         402: RATE_HEADERS,
@@ -42,39 +41,64 @@ _FAMILY = Family(
     },
 )
 _OF_RUNS = {kind.reason_code: kind for kind in PROBLEMS.values()}
-_SUBMIT_PROBLEMS = (
-    problem.MALFORMED_REQUEST,
-    problem.AUTH_INVALID,
-    _OF_RUNS["BUDGET_DRAINED"],
-    _OF_RUNS["IDEMPOTENCY_CONFLICT"],
-    _OF_RUNS["IDEMPOTENCY_IN_PROGRESS"],
-    *OF_ANY_BODY,
-    _OF_RUNS["PACK_NOT_AVAILABLE"],
-    _OF_RUNS["RATE_LIMITED"],
-    problem.DEPENDENCY_UNAVAILABLE,
-    _OF_RUNS["QUEUE_ENQUEUE_FAILED"],
-    _OF_RUNS["EXECUTION_DISABLED"],
-    *OF_ANY_CALL,
+_KEY = idempotency_key(run_examples.KEY, "For 30 days, the same key with the same payload returns the first receipt.")
+_ACCEPTED = _FAMILY.answer(
+    "Accepted, now or earlier with this key.", RunReceipt, run_examples.RECEIPT, (*RATE_HEADERS, "Idempotent-Replayed")
 )
-_READ_PROBLEMS = (
-    problem.MALFORMED_REQUEST,
-    problem.AUTH_INVALID,
-    problem.NOT_FOUND,
-    _OF_RUNS["RUN_EXPIRED"],
-    _OF_RUNS["RATE_LIMITED"],
-    problem.DEPENDENCY_UNAVAILABLE,
-    *OF_ANY_CALL,
-)
+_READY = dict.fromkeys(("postgres", "redis", "s3", "sqs"), "ok")
+_LOST = {"status": "unavailable", "checks": _READY | {"redis": "unavailable"}}
 
 
-def paths() -> Json:
-    """The operations."""
-    return {
-        "/v1/runs": {"post": _submit()},
-        "/v1/runs/{run_id}": {"get": _read()},
-        "/healthz": {"get": _healthz()},
-        "/readyz": {"get": _readyz()},
-    }
+def _probe(name: str, summary: str, description: str, answers: Json) -> Json:
+    """Describe a health check, which needs no key and has no body."""
+    found = answers | _FAMILY.problems(OF_ANY_CALL, f"/{name}")
+    return {f"/{name}": {"get": operation(name, summary, description, parameters=(), responses=found, security=None)}}
+
+
+PATHS = by_path(
+    _FAMILY.operation(
+        "POST /v1/runs",
+        "submitRun",
+        "Submit a run",
+        "Reserves `max_cost_usd`, queues the run and returns where to poll it.",
+        {"202": _ACCEPTED},
+        _OF_RUNS["BUDGET_DRAINED"],
+        _OF_RUNS["IDEMPOTENCY_CONFLICT"],
+        _OF_RUNS["IDEMPOTENCY_IN_PROGRESS"],
+        *OF_ANY_BODY,
+        _OF_RUNS["PACK_NOT_AVAILABLE"],
+        _OF_RUNS["RATE_LIMITED"],
+        _OF_RUNS["QUEUE_ENQUEUE_FAILED"],
+        _OF_RUNS["EXECUTION_DISABLED"],
+        parameters=[_KEY],
+        body=sent("RunCreateRequest", run_examples.REQUESTS),
+    ),
+    _FAMILY.operation(
+        "GET /v1/runs/{run_id}",
+        "readRun",
+        "Poll a run",
+        "Unknown, foreign and malformed ids get the same 404.",
+        {"200": _FAMILY.answer("The run as it stands.", RunView, run_examples.VIEW, RATE_HEADERS)},
+        problem.NOT_FOUND,
+        _OF_RUNS["RUN_EXPIRED"],
+        _OF_RUNS["RATE_LIMITED"],
+    ),
+    _probe(
+        "healthz",
+        "Whether the API runs",
+        "Checks no dependency.",
+        {"200": _FAMILY.answer("It runs.", "Health", {"status": "ok"})},
+    ),
+    _probe(
+        "readyz",
+        "Check the API's dependencies",
+        "Checks Postgres, Redis, S3 and SQS, and names those that do not answer.",
+        {
+            "200": _FAMILY.answer("All of it answers.", "Readiness", {"status": "ok", "checks": _READY}),
+            "503": _FAMILY.answer("A dependency does not answer.", "Readiness", _LOST),
+        },
+    ),
+)
 
 
 def schemas() -> Json:
@@ -82,66 +106,7 @@ def schemas() -> Json:
     taken = of_models([RunCreateRequest, *INPUT_MODELS.values()], "validation")
     general = taken.pop("RunCreateRequest")
     probes: Json = {"Health": _HEALTH, "Readiness": _READINESS}
-    return merged(of_answers([RunReceipt, RunView]), taken, _one_request_a_pack(general), probes)
-
-
-def _submit() -> Json:
-    key = idempotency_key(
-        run_examples.KEY, "For 30 days, the same key with the same payload returns the first receipt."
-    )
-    headers = (*RATE_HEADERS, "Idempotent-Replayed")
-    accepted = _FAMILY.answer("Accepted, now or earlier with this key.", headers, "RunReceipt", run_examples.RECEIPT)
-    return {
-        "operationId": "submitRun",
-        "summary": "Submit a run",
-        "description": "Reserves `max_cost_usd`, queues the run and returns where to poll it.",
-        "parameters": [key, trace_id()],
-        "requestBody": sent("RunCreateRequest", run_examples.REQUESTS),
-        "responses": {"202": accepted, **_FAMILY.problems(_SUBMIT_PROBLEMS, "/v1/runs")},
-    }
-
-
-def _read() -> Json:
-    run_id = in_path("run_id", run_examples.RUN_ID, {"type": "string", "format": "uuid"})
-    found = _FAMILY.answer("The run as it stands.", RATE_HEADERS, "RunView", run_examples.VIEW)
-    return {
-        "operationId": "readRun",
-        "summary": "Poll a run",
-        "description": "Unknown, foreign and malformed ids get the same 404.",
-        "parameters": [run_id, trace_id()],
-        "responses": {"200": found, **_FAMILY.problems(_READ_PROBLEMS, f"/v1/runs/{run_examples.RUN_ID}")},
-    }
-
-
-def _healthz() -> Json:
-    return {
-        "operationId": "healthz",
-        "summary": "Whether the API runs",
-        "description": "Checks no dependency.",
-        "security": [],
-        "parameters": [trace_id()],
-        "responses": {
-            "200": _FAMILY.answer("It runs.", (), "Health", {"status": "ok"}),
-            **_FAMILY.problems(OF_ANY_CALL, "/healthz"),
-        },
-    }
-
-
-def _readyz() -> Json:
-    ready = dict.fromkeys(("postgres", "redis", "s3", "sqs"), "ok")
-    lost = {"status": "unavailable", "checks": ready | {"redis": "unavailable"}}
-    return {
-        "operationId": "readyz",
-        "summary": "Check the API's dependencies",
-        "description": "Checks Postgres, Redis, S3 and SQS, and names those that do not answer.",
-        "security": [],
-        "parameters": [trace_id()],
-        "responses": {
-            "200": _FAMILY.answer("All of it answers.", (), "Readiness", {"status": "ok", "checks": ready}),
-            "503": _FAMILY.answer("A dependency does not answer.", (), "Readiness", lost),
-            **_FAMILY.problems(OF_ANY_CALL, "/readyz"),
-        },
-    }
+    return merged(of_answers(_FAMILY.answers), taken, _one_request_a_pack(general), probes)
 
 
 def _one_request_a_pack(general: Json) -> Json:

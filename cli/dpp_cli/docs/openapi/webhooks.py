@@ -10,16 +10,16 @@ from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS,
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp_cli.docs.openapi import webhook_examples as examples
-from dpp_cli.docs.openapi.parts import COST_HEADERS, Family, Json, in_header, maybe, sent
+from dpp_cli.docs.openapi.parts import COST_HEADERS, Family, Json, by_path, in_header, maybe, sent, texts_of
 from dpp_cli.docs.openapi.schemas import merged, of_answers
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
 _FAMILY = Family(
     always=("X-Trace-Id",),
     of_status={404: maybe(COST_HEADERS)},  # in a deployment without it, another function responds
-    texts={kind: (error.__doc__ or "").partition("\n")[0] for error, kind in PROBLEMS.items()},
+    texts=texts_of(PROBLEMS),
+    security=None,
 )
-_ROOT = "/v1/webhooks"
 _HMAC_SHA256 = r"^sha256=[0-9a-f]{64}$"
 _WHERE = (
     " No API key is needed. Only a deployment with a `lifecycle_tenant` accepts calls; any other returns NOT_FOUND."
@@ -36,112 +36,96 @@ _ANSWERED = (
 )
 
 
-def paths() -> Json:
-    """The operations."""
-    return {
-        f"{_ROOT}/github": {"post": _github()},
-        f"{_ROOT}/jira": {"post": _jira()},
-        f"{_ROOT}/slack": {"post": _slack()},
-    }
+def _operation(
+    source: str,
+    operation_id: str,
+    summary: str,
+    description: str,
+    *problems: ProblemKind,
+    parameters: Sequence[Json],
+    body: Json,
+    answers: Json,
+) -> Json:
+    taken = sent("SourceDelivery", body, max_mib=MAX_DELIVERY_BYTES // 2**20)
+    taken["description"] += " It is parsed as JSON whatever its Content-Type; a form gets 400."
+    return _FAMILY.operation(
+        f"POST /v1/webhooks/{source}",
+        operation_id,
+        summary,
+        description + _WHERE,
+        answers,
+        _KINDS["SIGNATURE_INVALID"],
+        *problems,
+        _KINDS["SOURCE_NOT_CONFIGURED"],
+        problem.NOT_FOUND,
+        problem.PAYLOAD_TOO_LARGE,
+        parameters=parameters,
+        body=taken,
+    )
+
+
+PATHS = by_path(
+    _operation(
+        "github",
+        "deliverGithubEvent",
+        "Deliver a GitHub event",
+        "Called by a GitHub webhook when somebody mentions the bot, assigns an issue to it or requests its review;"
+        " signed by `X-Hub-Signature-256`.",
+        parameters=(
+            in_header("X-Hub-Signature-256", _SIGNED, examples.GITHUB_SIGNATURE, _HMAC_SHA256),
+            in_header(
+                "X-GitHub-Event",
+                "The event's name. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
+                " `pull_request_review_comment` are read; others, and deliveries without this header, are IGNORED.",
+                "issue_comment",
+                r"^[a-z_]+$",
+                required=False,
+            ),
+        ),
+        body=examples.GITHUB,
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, examples.OF_GITHUB)},
+    ),
+    _operation(
+        "jira",
+        "deliverJiraEvent",
+        "Deliver a Jira event",
+        "Called by a Jira webhook when an issue is created or changed; signed by `X-Hub-Signature`.",
+        parameters=(in_header("X-Hub-Signature", _SIGNED, examples.JIRA_SIGNATURE, _HMAC_SHA256),),
+        body=examples.JIRA,
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, examples.OF_JIRA)},
+    ),
+    _operation(
+        "slack",
+        "deliverSlackEvent",
+        "Deliver a Slack reply",
+        "Called by Slack's Events API. A reply in the thread of a task that waits for an answer becomes the answer;"
+        " signed by `X-Slack-Signature`, together with `X-Slack-Request-Timestamp`.",
+        _KINDS["DELIVERY_STALE"],
+        parameters=(
+            in_header(
+                "X-Slack-Signature",
+                "`v0=` and, in lower-case hex, the HMAC-SHA256 of `v0:`, the timestamp, `:` and the body's bytes by the"
+                " app's signing secret.",
+                examples.SLACK_SIGNATURE,
+                r"^v0=[0-9a-f]{64}$",
+            ),
+            in_header(
+                "X-Slack-Request-Timestamp",
+                "Sending time in seconds since 1970; at most 300 s old.",
+                examples.SLACK_TIMESTAMP,
+                r"^[0-9]{1,12}$",
+            ),
+        ),
+        body=examples.SLACK,
+        answers={
+            "200": _FAMILY.answer("Slack's `url_verification` challenge.", ChallengeView, examples.CHALLENGE),
+            "202": _FAMILY.answer_of_several(_ANSWERED, DeliveryView, examples.OF_SLACK),
+        },
+    ),
+)
 
 
 def schemas() -> Json:
     """Return the schemas of requests and responses."""
     described = "The source's payload, as described in its documentation. Unneeded members are not read."
-    return merged(
-        of_answers((DeliveryView, ChallengeView)), {"SourceDelivery": {"description": described, "type": "object"}}
-    )
-
-
-def _github() -> Json:
-    signature = in_header("X-Hub-Signature-256", _SIGNED, examples.GITHUB_SIGNATURE, _HMAC_SHA256)
-    kind = in_header(
-        "X-GitHub-Event",
-        "The event's name. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
-        " `pull_request_review_comment` are read; others, and deliveries without this header, are IGNORED.",
-        "issue_comment",
-        r"^[a-z_]+$",
-        required=False,
-    )
-    return _operation(
-        "deliverGithubEvent",
-        "Deliver a GitHub event",
-        "Called by a GitHub webhook when somebody mentions the bot, assigns an issue to it or requests its review;"
-        " signed by `X-Hub-Signature-256`.",
-        path=f"{_ROOT}/github",
-        parameters=(signature, kind),
-        body=examples.GITHUB,
-        answers={"202": _FAMILY.answer_of_several(_TAKEN, "DeliveryView", examples.OF_GITHUB)},
-    )
-
-
-def _jira() -> Json:
-    return _operation(
-        "deliverJiraEvent",
-        "Deliver a Jira event",
-        "Called by a Jira webhook when an issue is created or changed; signed by `X-Hub-Signature`.",
-        path=f"{_ROOT}/jira",
-        parameters=(in_header("X-Hub-Signature", _SIGNED, examples.JIRA_SIGNATURE, _HMAC_SHA256),),
-        body=examples.JIRA,
-        answers={"202": _FAMILY.answer_of_several(_TAKEN, "DeliveryView", examples.OF_JIRA)},
-    )
-
-
-def _slack() -> Json:
-    signature = in_header(
-        "X-Slack-Signature",
-        "`v0=` and, in lower-case hex, the HMAC-SHA256 of `v0:`, the timestamp, `:` and the body's bytes by the app's"
-        " signing secret.",
-        examples.SLACK_SIGNATURE,
-        r"^v0=[0-9a-f]{64}$",
-    )
-    timestamp = in_header(
-        "X-Slack-Request-Timestamp",
-        "Sending time in seconds since 1970; at most 300 s old.",
-        examples.SLACK_TIMESTAMP,
-        r"^[0-9]{1,12}$",
-    )
-    challenge = _FAMILY.answer("Slack's `url_verification` challenge.", (), "ChallengeView", examples.CHALLENGE)
-    return _operation(
-        "deliverSlackEvent",
-        "Deliver a Slack reply",
-        "Called by Slack's Events API. A reply in the thread of a task that waits for an answer becomes the answer;"
-        " signed by `X-Slack-Signature`, together with `X-Slack-Request-Timestamp`.",
-        path=f"{_ROOT}/slack",
-        parameters=(signature, timestamp),
-        body=examples.SLACK,
-        answers={"200": challenge, "202": _FAMILY.answer_of_several(_ANSWERED, "DeliveryView", examples.OF_SLACK)},
-        problems=(_KINDS["DELIVERY_STALE"],),
-    )
-
-
-def _operation(
-    operation_id: str,
-    summary: str,
-    description: str,
-    *,
-    path: str,
-    parameters: Sequence[Json],
-    body: Json,
-    answers: Json,
-    problems: Sequence[ProblemKind] = (),
-) -> Json:
-    made = _FAMILY.operation(
-        operation_id,
-        summary,
-        description + _WHERE,
-        parameters=parameters,
-        answers=answers,
-        problems=(
-            _KINDS["SIGNATURE_INVALID"],
-            *problems,
-            _KINDS["SOURCE_NOT_CONFIGURED"],
-            problem.NOT_FOUND,
-            problem.PAYLOAD_TOO_LARGE,
-        ),
-        security=None,
-        path=path,
-    )
-    taken = sent("SourceDelivery", body, max_mib=MAX_DELIVERY_BYTES // 2**20)
-    taken["description"] += " It is parsed as JSON whatever its Content-Type; a form gets 400."
-    return made | {"requestBody": taken}
+    return merged(of_answers(_FAMILY.answers), {"SourceDelivery": {"description": described, "type": "object"}})
