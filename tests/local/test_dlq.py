@@ -157,4 +157,4 @@ def test_what_does_not_answer_is_named(shell: Shell, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv(broken, nowhere[broken])
     result = shell.dlq("list")
     assert isinstance(result.exception, StackError), result.output
-    assert str(result.exception).startswith(("postgres is unavailable", "sqs is unavailable"))
+    assert str(result.exception).startswith(("can't reach Postgres: ", "sqs is unavailable"))

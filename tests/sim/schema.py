@@ -36,7 +36,7 @@ CREATE TRIGGER charged AFTER UPDATE ON runs WHEN OLD.money_state <> 'SETTLED' AN
   ON CONFLICT DO UPDATE SET charges_usd_micros = charges_usd_micros + excluded.charges_usd_micros;
 END;
 """
-"""The trigger of migration 0002 that adds up charges, and a record of runs that begin while their execution is disabled."""
+"""The trigger of migration 0002 that adds charges up, and the runs that begin while their execution is disabled."""
 
 
 @dataclass(slots=True)

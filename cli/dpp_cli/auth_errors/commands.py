@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
-from rich.table import Table
 
 from dpp.auth_errors import store
 from dpp.auth_errors.api import read
@@ -32,7 +31,7 @@ from dpp.platform.ids import parse_uuid
 from dpp_cli.auth_errors import dead_letters, events, policies
 from dpp_cli.auth_errors.events import print_entries
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_array, faults, moment, plain, plain_lines, print_note, print_table, print_values
+from dpp_cli.operator.output import as_array, faults, moment, plain_lines, print_note, print_rows, print_values, short
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -293,33 +292,27 @@ def _print_errors(errors: Sequence[AuthError], zone: ZoneInfo) -> None:
         console.print("no errors found")
         return
     names = ("error", "occurred", "http", "status", "service", "class")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[5].overflow = "fold"  # never cut, since `--class` needs the exact name
-    for column in table.columns[:4]:
-        column.no_wrap = True
-    for one in errors:
-        occurred = f"{one.occurred_at.astimezone(zone):%m-%d %H:%M:%S}"
-        status = one.status + (" (escalated)" if one.escalated_at else "")
-        cells = (str(one.auth_error_id), occurred, str(one.http_status), status)
-        table.add_row(*cells, plain(one.service or ""), plain(one.exception_class))
-    print_table(table)
+    rows = (
+        (
+            *(str(one.auth_error_id), f"{one.occurred_at.astimezone(zone):%m-%d %H:%M:%S}", str(one.http_status)),
+            *(one.status + (" (escalated)" if one.escalated_at else ""), one.service or "", one.exception_class),
+        )
+        for one in errors
+    )
+    print_rows(names, rows, whole=names[:4], folded=("class",))  # never cut, since `--class` needs the exact name
 
 
 def _print_clusters(clusters: Sequence[Cluster], zone: ZoneInfo) -> None:
     names = ("cluster", "errors", "first seen", "last seen", "escalated", "hash", "class")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[1].justify = "right"
-    table.columns[6].overflow = "fold"
-    for column in table.columns[:6]:
-        column.no_wrap = True
-    for one in clusters:
-        times = (
-            f"{at.astimezone(zone):%m-%d %H:%M}" if at else ""
-            for at in (one.first_seen_at, one.last_seen_at, one.escalated_at)
+    rows = (
+        (
+            *(str(one.cluster_id), str(one.error_count)),
+            *(short(at, zone) for at in (one.first_seen_at, one.last_seen_at, one.escalated_at)),
+            *(f"{one.hash_version}:{one.stack_hash[:8]}", one.exception_class),
         )
-        hashed = f"{one.hash_version}:{one.stack_hash[:8]}"
-        table.add_row(str(one.cluster_id), str(one.error_count), *times, hashed, plain(one.exception_class))
-    print_table(table)
+        for one in clusters
+    )
+    print_rows(names, rows, whole=names[:6], right=("errors",), folded=("class",))
 
 
 def _print_whole(whole: WholeAuthError, zone: ZoneInfo) -> None:
@@ -346,16 +339,13 @@ def _print_whole(whole: WholeAuthError, zone: ZoneInfo) -> None:
     if whole.clusters:
         _print_clusters(whole.clusters, zone)
     if whole.decisions:
-        table = Table("decided", "decision", "by", "reason", box=None, header_style="dim")
-        for made in whole.decisions:
-            cells = (moment(made.decided_at, zone), made.decision_type.value)
-            table.add_row(*cells, plain(made.actor), plain(made.reason))
-        print_table(table)
-    table = Table("when", "from", "to", "by", "failure", box=None, header_style="dim")
-    for one in whole.transitions:
-        moved = (one.from_status or "", one.to_status.value)
-        table.add_row(moment(one.happened_at, zone), *moved, plain(one.actor), plain(one.failure or ""))
-    print_table(table)
+        made = ((moment(one.decided_at, zone), one.decision_type, one.actor, one.reason) for one in whole.decisions)
+        print_rows(("decided", "decision", "by", "reason"), made)
+    moves = (
+        (moment(one.happened_at, zone), one.from_status or "", one.to_status, one.actor, one.failure or "")
+        for one in whole.transitions
+    )
+    print_rows(("when", "from", "to", "by", "failure"), moves)
     print_entries(whole.events, datetime.now(UTC), of_one_error=True)
 
 

@@ -1,40 +1,25 @@
 """Operator commands: the dead-letter queue of events (AUTH-7, AUTH-8). See `dpp.auth_errors.outbox.dead_letters`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import typer
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
-from rich.table import Table
-from rich.text import Text
 
 from dpp.auth_errors.config import EventDeadLetterSettings
 from dpp.auth_errors.outbox import dead_letters
-from dpp.auth_errors.outbox.dead_letters import Action, EventDeadLetter, EventDeadLetterEffects, HandledDeadLetter
+from dpp.auth_errors.outbox.dead_letters import Action, EventDeadLetter, EventDeadLetterEffects
 from dpp.auth_errors.outbox.redrive import DeliveryStatus
 from dpp.platform.aws.held_messages import Choice
 from dpp.platform.aws.queue import Queue
 from dpp_cli.auth_errors.events import WakeSettings, waker_of
-from dpp_cli.operator.dead_letters import (
-    All,
-    AsJson,
-    Ids,
-    Limit,
-    Yes,
-    account_for,
-    carry_out,
-    choose,
-    count_of,
-    print_count,
-    refuse_silent_drop,
-)
-from dpp_cli.operator.output import ago, as_array, plain, print_table
+from dpp_cli.operator.dead_letters import All, AsJson, Ids, Limit, Shown, Yes, choose, count_of, refuse_silent_drop
+from dpp_cli.operator.output import ago, print_rows
 from dpp_cli.operator.rows import opened_rows
 
 letters_app = typer.Typer(no_args_is_help=True, help="Dead letters: copies of events that could not be handled.")
-_DONE: Mapping[str, str] = {Action.REVIVED: "event revived; deleted", Action.DELETED: "deleted", Action.LEFT: "left"}
 _STATES = {
     DeliveryStatus.DEAD: "dead",
     DeliveryStatus.HANDLED: "handled since",
@@ -48,7 +33,7 @@ class _LetterSettings(WakeSettings, EventDeadLetterSettings):
 
 
 class _LetterView(BaseModel):
-    """A dead letter as JSON; `state` is the state of its event."""
+    """A dead letter as JSON; `state` is the state of its event, `action` what was done with it."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -61,23 +46,7 @@ class _LetterView(BaseModel):
     auth_error_id: str | None
     sent_at: datetime
     receive_count: int
-    action: Action | None = None
-
-    @classmethod
-    def of(cls, letter: EventDeadLetter, action: Action | None = None) -> "_LetterView":
-        """Build the view of a dead letter and what was done with it."""
-        return cls(
-            message_id=letter.message.message_id,
-            outbox_id=letter.outbox_id,
-            event_type=letter.event_type,
-            reason=letter.reason,
-            detail=letter.detail,
-            state=letter.status,
-            auth_error_id=str(letter.entry.auth_error_id) if letter.entry else None,
-            sent_at=letter.message.sent_at,
-            receive_count=letter.message.receive_count,
-            action=action,
-        )
+    action: str | None = None
 
 
 @letters_app.command("list")
@@ -88,11 +57,7 @@ def show(limit: Limit = 100, as_json: AsJson = False) -> None:
     """
     with _effects() as effects:
         letters = dead_letters.list_dead_letters(effects, Choice(limit))
-    if as_json:
-        typer.echo(as_array(_LetterView.of(letter) for letter in letters))
-        return
-    _print_letters(letters)
-    print_count(len(letters), limit)
+    _SHOWN.show(letters, limit, as_json=as_json)
 
 
 @letters_app.command("redrive")
@@ -103,8 +68,7 @@ def redrive(ids: Ids = None, every: All = False, limit: Limit = 100, as_json: As
     """
     choice = choose(ids, every, limit, subjects="events")
     with _effects() as effects:
-        handled = _carry_out(dead_letters.send_again(effects, choice), as_json=as_json)
-    account_for(choice, handled)
+        _SHOWN.carry_out(dead_letters.send_again(effects, choice), choice, as_json=as_json)
 
 
 @letters_app.command("drop")
@@ -117,9 +81,8 @@ def drop(ids: Ids = None, every: All = False, yes: Yes = False, limit: Limit = 1
     refuse_silent_drop(as_json=as_json, yes=yes)
     with _effects() as effects:
         if not yes:
-            _confirm(dead_letters.list_dead_letters(effects, choice))
-        handled = _carry_out(dead_letters.drop(effects, choice), as_json=as_json)
-    account_for(choice, handled)
+            _SHOWN.confirm(dead_letters.list_dead_letters(effects, choice))
+        _SHOWN.carry_out(dead_letters.drop(effects, choice), choice, as_json=as_json)
 
 
 @contextmanager
@@ -131,38 +94,43 @@ def _effects() -> Iterator[EventDeadLetterEffects]:
         yield EventDeadLetterEffects(rows.database, queue, waker_of(at))
 
 
-def _confirm(letters: list[EventDeadLetter]) -> None:
-    """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
-    if letters:
-        _print_letters(letters)
-        typer.confirm(f"Drop {count_of(len(letters))}?", abort=True)
-
-
-def _carry_out(handled: Iterator[HandledDeadLetter], *, as_json: bool) -> list[HandledDeadLetter]:
-    def line_of(one: HandledDeadLetter) -> Text:
-        return plain(f"{_id(one.dead_letter)}  {_STATES[one.dead_letter.status]}: {_DONE[one.action]}")
-
-    def json_of(done: Sequence[HandledDeadLetter]) -> str:
-        return as_array(_LetterView.of(one.dead_letter, one.action) for one in done)
-
-    return carry_out(handled, _DONE, line_of=line_of, json_of=json_of if as_json else None)
-
-
-def _print_letters(letters: list[EventDeadLetter]) -> None:
-    if not letters:
-        return
+def _print_letters(letters: Sequence[EventDeadLetter]) -> None:
     names = ("event (or message)", "type", "event is", "reason", "age", "detail")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in table.columns[:5]:
-        column.no_wrap = True
     now = datetime.now(UTC)
-    for letter in letters:
-        kind = (letter.event_type or "").removeprefix("auth.error.")
-        reason, detail = letter.reason or "none given", letter.detail or ""
-        cells = (plain(_id(letter)), plain(kind[:30]), _STATES[letter.status], plain(reason[:30]))
-        table.add_row(*cells, ago(letter.message.sent_at, now), plain(detail))
-    print_table(table)
+    rows = (
+        (
+            *(_id(letter), (letter.event_type or "").removeprefix("auth.error.")[:30], _STATES[letter.status]),
+            *((letter.reason or "none given")[:30], ago(letter.message.sent_at, now), letter.detail or ""),
+        )
+        for letter in letters
+    )
+    print_rows(names, rows, whole=names[:5])
 
 
 def _id(letter: EventDeadLetter) -> str:
     return letter.message.message_id if letter.outbox_id is None else str(letter.outbox_id)
+
+
+def _fields(letter: EventDeadLetter, action: str | None) -> dict[str, object]:
+    view = _LetterView(
+        message_id=letter.message.message_id,
+        outbox_id=letter.outbox_id,
+        event_type=letter.event_type,
+        reason=letter.reason,
+        detail=letter.detail,
+        state=letter.status,
+        auth_error_id=str(letter.entry.auth_error_id) if letter.entry else None,
+        sent_at=letter.message.sent_at,
+        receive_count=letter.message.receive_count,
+        action=action,
+    )
+    return view.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+_SHOWN = Shown(
+    document=_fields,
+    table=_print_letters,
+    line=lambda letter: f"{_id(letter)}  {_STATES[letter.status]}:",
+    labels={Action.REVIVED: "event revived; deleted", Action.DELETED: "deleted", Action.LEFT: "left"},
+    question=lambda letters: f"Drop {count_of(len(letters))}?",
+)

@@ -7,7 +7,6 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.table import Table
 
 from dpp.auth_errors import store
 from dpp.auth_errors.api.contract import EventView
@@ -21,7 +20,7 @@ from dpp.auth_errors.outbox.tables import Lag
 from dpp.platform.aws.queue import Queue
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import Reach
-from dpp_cli.operator.output import ago, as_array, plain, print_note, print_table
+from dpp_cli.operator.output import ago, as_array, print_note, print_rows
 from dpp_cli.operator.rows import RowSettings, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -103,18 +102,15 @@ def print_entries(entries: Sequence[OutboxEntry], now: datetime, *, of_one_error
     """Print events as a table with state, age, attempts and last failure."""
     error_column = () if of_one_error else ("of error",)
     names = ("event", *error_column, "type", "state", "age", "attempts", "last failure")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[-2].justify = "right"
-    for column in table.columns[:-2]:
-        column.no_wrap = True
-    for one in entries:
-        kind = one.event_type.removeprefix("auth.error.")
-        tries = one.attempts if one.attempts else one.retry_count
-        failure = one.processed_error or one.last_error or ""
-        ids = (str(one.outbox_id), *(str(one.auth_error_id) for _ in error_column))
-        cells = (kind, _state(one, now), ago(one.created_at, now), str(tries))
-        table.add_row(*ids, *cells, plain(failure))
-    print_table(table)
+    rows = (
+        (
+            *(str(one.outbox_id), *(str(one.auth_error_id) for _ in error_column)),
+            *(one.event_type.removeprefix("auth.error."), _state(one, now), ago(one.created_at, now)),
+            *(str(one.attempts or one.retry_count), one.processed_error or one.last_error or ""),
+        )
+        for one in entries
+    )
+    print_rows(names, rows, whole=names[:-2], right=("attempts",))
 
 
 def _state(entry: OutboxEntry, now: datetime) -> str:

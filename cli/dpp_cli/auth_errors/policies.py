@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.table import Table
 
 from dpp.auth_errors import store
 from dpp.auth_errors.decisions.policies import PoliciesRefused, Policy, When, as_data, read_policies
@@ -15,7 +14,7 @@ from dpp.auth_errors.decisions.replay import Replayed, replay
 from dpp.platform.http.fields import Reason
 from dpp.platform.strict_json import JsonRefused, parse
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import faults, moment, plain, print_note, print_table, print_values
+from dpp_cli.operator.output import faults, moment, print_note, print_rows, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
 
 policy_app = typer.Typer(
@@ -142,12 +141,10 @@ def _print_policies(found: Sequence[Policy]) -> None:
     if not found:
         print_note("no policies; only operators decide")
         return
-    table = Table("", "policy", "when", "decision", "reason", box=None, header_style="dim", pad_edge=False)
-    table.columns[0].no_wrap = table.columns[3].no_wrap = True
-    for number, one in enumerate(found, 1):
-        cells = (str(number), plain(one.name), plain(_conditions(one.when)), one.decide.value)
-        table.add_row(*cells, plain(one.reason))
-    print_table(table)
+    rows = (
+        (str(number), one.name, _conditions(one.when), one.decide, one.reason) for number, one in enumerate(found, 1)
+    )
+    print_rows(("", "policy", "when", "decision", "reason"), rows, whole=("", "decision"))
 
 
 def _conditions(when: When) -> str:
@@ -170,13 +167,14 @@ def _either(values: Sequence[object]) -> str:
 
 
 def _print_differing(differing: Sequence[Replayed]) -> None:
-    table = Table("decision", "version", "was", "would be", box=None, header_style="dim", pad_edge=False)
-    table.columns[0].no_wrap = True
-    for one in differing:
-        now = one.failure or (" by ".join(reversed(one.replayed)) if one.replayed else "none")
-        was = " by ".join(reversed(one.stored))
-        table.add_row(str(one.decision_id), str(one.version), plain(was), plain(now))
-    print_table(table)
+    rows = (
+        (
+            *(str(one.decision_id), str(one.version), " by ".join(reversed(one.stored))),
+            one.failure or (" by ".join(reversed(one.replayed)) if one.replayed else "none"),
+        )
+        for one in differing
+    )
+    print_rows(("decision", "version", "was", "would be"), rows, whole=("decision",))
 
 
 def _fields(one: Replayed) -> dict[str, object]:

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from dpp.auth_errors.config import RetrySettings
 from dpp.lifecycle.config import CleanerSettings, StateSettings
@@ -26,7 +25,7 @@ from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.registered import registered
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle import events, status, tasks
-from dpp_cli.operator.output import moment, print_note, print_table
+from dpp_cli.operator.output import moment, print_note, print_rows
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 
 lifecycle_app = typer.Typer(
@@ -71,11 +70,14 @@ def show_preview(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"trips": one.trips} for one in shown], default=str))
         return
-    table = Table("class", "kept for", "older than", "due", "allowed")
-    for one in shown:
-        due = f"more than {one.allowed:,}" if one.trips else f"{one.due:,}"
-        table.add_row(one.name, f"{one.days} d", moment(one.before, effects.zone), due, f"{one.allowed:,}")
-    print_table(table)
+    rows = (
+        (
+            *(one.name, f"{one.days} d", moment(one.before, effects.zone)),
+            *(f"more than {one.allowed:,}" if one.trips else f"{one.due:,}", f"{one.allowed:,}"),
+        )
+        for one in shown
+    )
+    print_rows(("class", "kept for", "older than", "due", "allowed"), rows)
     for one in shown:
         if one.trips:
             print_note(
@@ -149,18 +151,15 @@ def show_usage(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([one.as_dict() for one in usage.classes]))
         return
-    table = Table("class", "kept for", "rows", "bytes", "per day", "projected", "oldest deletable")
-    for one in usage.classes:
-        table.add_row(
-            one.name,
-            f"{one.days} d",
-            f"{one.rows:,}",
-            _bytes(one.bytes),
+    rows = (
+        (
+            *(one.name, f"{one.days} d", f"{one.rows:,}", _bytes(one.bytes)),
             f"{one.rows_a_day:,.0f} rows, {_bytes(one.bytes_a_day)}",
-            _bytes(one.projected_bytes),
-            moment(one.oldest_at, effects.zone),
+            *(_bytes(one.projected_bytes), moment(one.oldest_at, effects.zone)),
         )
-    print_table(table)
+        for one in usage.classes
+    )
+    print_rows(("class", "kept for", "rows", "bytes", "per day", "projected", "oldest deletable"), rows)
     if usage.unmeasured:
         print_note(f"not measured: {', '.join(usage.unmeasured)}")
 
@@ -174,19 +173,15 @@ def _print(cleanup: Cleanup, effects: CleanerEffects, *, as_json: bool) -> None:
 
 def _print_table(cleanup: Cleanup, zoned: "CleanerEffects | TimeZoneSettings") -> None:
     state = f"done {moment(cleanup.ended_at, zoned.zone)}" if cleanup.is_done else "in progress"
-    table = Table("class", "status", "examined", "deleted", "bytes", "errors", "oldest left")
-    table.title = f"{cleanup.kind} of {cleanup.day}, requested by {cleanup.requested_by}, {state}"
-    for one in cleanup.classes:
-        table.add_row(
-            one.name,
-            one.status,
-            f"{one.examined:,}",
-            f"{one.deleted:,}",
-            _bytes(one.bytes),
-            str(one.errors),
+    title = f"{cleanup.kind} of {cleanup.day}, requested by {cleanup.requested_by}, {state}"
+    rows = (
+        (
+            *(one.name, one.status, f"{one.examined:,}", f"{one.deleted:,}", _bytes(one.bytes), str(one.errors)),
             moment(one.oldest_left_at, zoned.zone),
         )
-    print_table(table)
+        for one in cleanup.classes
+    )
+    print_rows(("class", "status", "examined", "deleted", "bytes", "errors", "oldest left"), rows, title=title)
     for warning in cleanup.warnings:
         print_note(f"warning: {warning}")
 

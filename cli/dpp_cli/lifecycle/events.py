@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic_core import to_jsonable_python
-from rich.table import Table
 from rich.text import Text
 
 from dpp.lifecycle.flow.errors import EventNotFound
@@ -15,7 +14,7 @@ from dpp.lifecycle.flow.model import Event, Subject, Task
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import EventRecord
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_note, print_table, print_values
+from dpp_cli.operator.output import as_json, moment, plain, plain_lines, print_note, print_rows, print_values, short
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -81,15 +80,14 @@ def _missing(event_id: str, error: EventNotFound, zone: ZoneInfo) -> str:
 
 def _print_events(events: Sequence[Event], task_ids: Mapping[str, str], zone: ZoneInfo) -> None:
     names = ("arrived", "by", "status", "kind", "task", "event", "about")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in table.columns[:5]:
-        column.no_wrap = True
-    table.columns[5].overflow = "fold"
-    for one in events:
-        came = f"{one.created_at.astimezone(zone):%m-%d %H:%M}"
-        cells = (came, one.arrived_by, one.status, one.kind, task_ids.get(one.event_id, ""))
-        table.add_row(*cells, plain(one.event_id), plain(about(one.subject)))
-    print_table(table)
+    rows = (
+        (
+            *(short(one.created_at, zone), one.arrived_by, one.status, one.kind, task_ids.get(one.event_id, "")),
+            *(one.event_id, about(one.subject)),
+        )
+        for one in events
+    )
+    print_rows(names, rows, whole=names[:5], folded=("event",))
 
 
 def _print_event(found: EventRecord, zone: ZoneInfo) -> None:

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic_core import to_jsonable_python
-from rich.table import Table
 
 from dpp.lifecycle.flow import heartbeat, store
 from dpp.lifecycle.flow.intake import source_rows
@@ -17,7 +16,7 @@ from dpp.lifecycle.flow.ports import Role
 from dpp.lifecycle.flow.reading import read
 from dpp.lifecycle.flow.reading.read import Backlog
 from dpp.lifecycle.flow.reading.read_rows import OutgoingMessage
-from dpp_cli.operator.output import ago, as_json, moment, plain, print_note, print_table, span, until
+from dpp_cli.operator.output import ago, as_json, moment, print_note, print_rows, span, until
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -87,16 +86,15 @@ def print_messages(
     """Print messages as a table with state, attempts and last error."""
     task_column = () if of_one_task else ("of task",)
     names = ("message", *task_column, "kind", "created", "attempts", "state", "last error")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in table.columns[:-1]:
-        column.no_wrap = True
-    table.columns[-3].justify = "right"
-    for one in messages:
-        message = one.message
-        ids = (message.message_id, *(message.task_id or "" for _ in task_column))
-        cells = (message.kind, moment(message.created_at, zone), str(message.attempts), _state(one, now, zone))
-        table.add_row(*ids, *cells, plain(message.last_error or ""))
-    print_table(table)
+    rows = (
+        (
+            *(one.message.message_id, *(one.message.task_id or "" for _ in task_column), one.message.kind),
+            *(moment(one.message.created_at, zone), str(one.message.attempts), _state(one, now, zone)),
+            one.message.last_error or "",
+        )
+        for one in messages
+    )
+    print_rows(names, rows, whole=names[:-1], right=("attempts",))
 
 
 def _state(one: OutgoingMessage, now: datetime, zone: ZoneInfo) -> str:
@@ -107,14 +105,12 @@ def _state(one: OutgoingMessage, now: datetime, zone: ZoneInfo) -> str:
 
 
 def _print_roles(heartbeat_ages: Mapping[Role, float]) -> None:
-    table = Table("role", "last heartbeat", box=None, header_style="dim", pad_edge=False)
-    for role in Role:
-        silent = heartbeat_ages.get(role)
-        table.add_row(role, "never" if silent is None else _heard(silent))
-    print_table(table)
+    print_rows(("role", "last heartbeat"), ((role, _heard(heartbeat_ages.get(role))) for role in Role))
 
 
-def _heard(seconds: float) -> str:
+def _heard(seconds: float | None) -> str:
+    if seconds is None:
+        return "never"
     age = f"{seconds:.0f} s ago" if seconds < 120 else f"{span(seconds)} ago"
     return f"{age}, DEAD" if seconds > heartbeat.DEAD_AFTER_SECONDS else age
 
@@ -126,17 +122,13 @@ def _print_backlog(backlog: Backlog, asked_at: datetime | None, now: datetime) -
     with_general = backlog.tasks_pending + backlog.tasks_in_progress
     asked_for = ago(asked_at, now) if asked_at else ""
     rows = (
-        ("events without a task", backlog.events_pending, oldest(backlog.oldest_event_seconds)),
-        ("events with an open task", backlog.events_dispatched, ""),
-        ("tasks with the general (runner)", with_general, oldest(backlog.oldest_task_seconds)),
-        ("tasks waiting for a person", backlog.tasks_waiting_for_person, asked_for),
-        ("unsent messages", backlog.messages_pending, oldest(backlog.oldest_message_seconds)),
+        ("events without a task", f"{backlog.events_pending:,}", oldest(backlog.oldest_event_seconds)),
+        ("events with an open task", f"{backlog.events_dispatched:,}", ""),
+        ("tasks with the general (runner)", f"{with_general:,}", oldest(backlog.oldest_task_seconds)),
+        ("tasks waiting for a person", f"{backlog.tasks_waiting_for_person:,}", asked_for),
+        ("unsent messages", f"{backlog.messages_pending:,}", oldest(backlog.oldest_message_seconds)),
     )
-    table = Table("open", "", "oldest for", box=None, header_style="dim", pad_edge=False)
-    table.columns[1].justify = "right"
-    for name, count, longest in rows:
-        table.add_row(name, f"{count:,}", longest)
-    print_table(table)
+    print_rows(("open", "", "oldest for"), rows, right=("",))
 
 
 def _of_roles(heartbeat_ages: Mapping[Role, float]) -> Iterator[str]:
@@ -168,11 +160,11 @@ def _of_backlog(backlog: Backlog) -> Iterator[str]:
 
 def _print_sources(sources: Sequence[SourceStatus], now: datetime, zone: ZoneInfo) -> None:
     names = ("source", "last poll", "next", "complete until", "failures", "last error")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[4].justify = "right"
-    for one in sources:
-        whole = moment(one.complete_until, zone) or "never"
-        due = until(one.next_poll_at, now)
-        cells = (one.source, moment(one.polled_at, zone), due, whole, str(one.failures))
-        table.add_row(*cells, plain(one.last_error or ""))
-    print_table(table)
+    rows = (
+        (
+            *(one.source, moment(one.polled_at, zone), until(one.next_poll_at, now)),
+            *(moment(one.complete_until, zone) or "never", str(one.failures), one.last_error or ""),
+        )
+        for one in sources
+    )
+    print_rows(names, rows, right=("failures",))

@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic_core import to_jsonable_python
-from rich.table import Table
 
 from dpp.lifecycle.config import WakesGeneral
 from dpp.lifecycle.flow import heartbeat, store
@@ -26,7 +25,18 @@ from dpp.runs.model import Run
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle.events import about, print_words, status_of
 from dpp_cli.lifecycle.status import message_fields, print_messages
-from dpp_cli.operator.output import ago, as_json, moment, plain, print_note, print_table, print_values, span, until
+from dpp_cli.operator.output import (
+    ago,
+    as_json,
+    moment,
+    plain,
+    print_note,
+    print_rows,
+    print_values,
+    short,
+    span,
+    until,
+)
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -171,17 +181,14 @@ def _waits_for(task: Task, question: Question | None, now: datetime) -> str:
 
 def _print_tasks(tasks: Sequence[Task], asked: Mapping[str, Question], now: datetime, zone: ZoneInfo) -> None:
     names = ("task", "created", "status", "attempt", "waits for", "about", "last failure")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in table.columns[:5]:
-        column.no_wrap = True
-    table.columns[3].justify = "right"
-    table.columns[-1].overflow = "fold"
-    for one in tasks:
-        made = f"{one.created_at.astimezone(zone):%m-%d %H:%M}"
-        waits = _waits_for(one, asked.get(one.task_id), now)
-        cells = (one.task_id, made, status_of(one), str(one.attempt), waits)
-        table.add_row(*cells, plain(about(one.subject)), plain(one.last_failure or ""))
-    print_table(table)
+    rows = (
+        (
+            *(one.task_id, short(one.created_at, zone), status_of(one), str(one.attempt)),
+            *(_waits_for(one, asked.get(one.task_id), now), about(one.subject), one.last_failure or ""),
+        )
+        for one in tasks
+    )
+    print_rows(names, rows, whole=names[:5], right=("attempt",), folded=("last failure",))
 
 
 def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> None:
@@ -236,10 +243,7 @@ def _asked(question: Question, zone: ZoneInfo) -> str:
 def _print_objects(objects: Sequence[ObjectRow], zone: ZoneInfo) -> None:
     if not objects:
         return
-    table = Table("object", "kind", "bytes", "written", box=None, header_style="dim", pad_edge=False)
-    table.columns[2].justify = "right"
-    for column in table.columns:
-        column.no_wrap = True
-    for one in objects:
-        table.add_row(plain(one.object_key), one.kind, f"{one.bytes:,}", moment(one.created_at, zone))
-    print_table(table)
+    rows = ((one.object_key, one.kind, f"{one.bytes:,}", moment(one.created_at, zone)) for one in objects)
+    print_rows(
+        ("object", "kind", "bytes", "written"), rows, whole=("object", "kind", "bytes", "written"), right=("bytes",)
+    )

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import typer
-from rich.text import Text
 
 from dpp.platform.aws.held_messages import Choice
 from dpp_cli.errors import StackError
+from dpp_cli.operator.output import as_json as json_text
+from dpp_cli.operator.output import plain
 from dpp_cli.operator.tenants import console
 
 Ids = Annotated[
@@ -59,30 +61,54 @@ def refuse_silent_drop(*, as_json: bool, yes: bool) -> None:
         raise StackError("--json cannot ask for confirmation: add --yes")
 
 
-def carry_out[One: Handled[DeadLetter]](
-    handled: Iterable[One],
-    labels: Mapping[str, str],
-    *,
-    line_of: Callable[[One], Text],
-    json_of: Callable[[Sequence[One]], str] | None,
-) -> list[One]:
-    """Carry it out and print each message as it is done, so that a failure in the middle hides nothing.
+@dataclass(frozen=True)
+class Shown[Letter: DeadLetter]:
+    """The presentation of the dead letters of one queue.
 
-    `labels`: what to print for each action. `json_of`: print this at the end instead.
+    `document`: one as JSON fields, with what was done with it. `table`: prints several. `line`: one in words.
+    `labels`: what to print for each action. `question`: what to confirm before a drop.
     """
-    done: list[One] = []
-    try:
-        for one in handled:
-            done.append(one)
-            if json_of is None:
-                console.print(line_of(one), highlight=False, soft_wrap=True)
-    finally:
-        if json_of is not None:
-            typer.echo(json_of(done))
-        else:
-            counts = Counter(labels[one.action] for one in done)
-            console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
-    return done
+
+    document: Callable[[Letter, str | None], Mapping[str, object]]
+    table: Callable[[Sequence[Letter]], None]
+    line: Callable[[Letter], str]
+    labels: Mapping[str, str]
+    question: Callable[[Sequence[Letter]], str]
+
+    def show(self, letters: Sequence[Letter], limit: int, *, as_json: bool) -> None:
+        """Print dead letters that were read, and how many."""
+        if as_json:
+            typer.echo(json_text([self.document(letter, None) for letter in letters]))
+            return
+        if letters:
+            self.table(letters)
+        print_count(len(letters), limit)
+
+    def confirm(self, letters: Sequence[Letter]) -> None:
+        """Show what would be dropped and ask for confirmation; any answer but yes ends the command."""
+        if letters:
+            self.table(letters)
+            typer.confirm(self.question(letters), abort=True)
+
+    def carry_out(self, handled: Iterable[Handled[Letter]], choice: Choice, *, as_json: bool) -> None:
+        """Carry it out and print each message as it is done, so that a failure in the middle hides nothing.
+
+        Exit with code 1 if a named message was not found or was left.
+        """
+        done: list[Handled[Letter]] = []
+        try:
+            for one in handled:
+                done.append(one)
+                if not as_json:
+                    text = plain(f"{self.line(one.dead_letter)} {self.labels[one.action]}")
+                    console.print(text, highlight=False, soft_wrap=True)
+        finally:
+            if as_json:
+                typer.echo(json_text([self.document(one.dead_letter, one.action) for one in done]))
+            else:
+                counts = Counter(self.labels[one.action] for one in done)
+                console.print(", ".join(f"{n} {what}" for what, n in counts.items()) or "nothing to do")
+        account_for(choice, done)
 
 
 def account_for(choice: Choice, handled: Sequence[Handled[DeadLetter]]) -> None:

@@ -5,12 +5,11 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.table import Table
 
 from dpp.platform.config import PostgresSettings
 from dpp.platform.keys import operator_keys
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import plain, print_table
+from dpp_cli.operator.output import print_rows
 from dpp_cli.operator.rows import connected_rows, operator_id
 from dpp_cli.operator.tenants import console, created_and_used, key_fields
 
@@ -41,12 +40,8 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")
     if not keys:
         console.print("no operator keys; create one with `dpp operator add NAME`")
         return
-    table = Table("operator", "key id", "status", "created", "last used", "label", box=None, header_style="dim")
-    table.columns[1].no_wrap = True
-    for key in keys:
-        cells = (key.operator_id, str(key.key_id), key.status, *created_and_used(key))
-        table.add_row(*cells, plain(key.label or ""))
-    print_table(table)
+    rows = ((key.operator_id, str(key.key_id), key.status, *created_and_used(key), key.label or "") for key in keys)
+    print_rows(("operator", "key id", "status", "created", "last used", "label"), rows, whole=("operator", "key id"))
 
 
 @operator_app.command("revoke")

@@ -1,7 +1,7 @@
 """Formats command output: text written by users, durations and times, name-value lists, tables, JSON."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -52,6 +52,11 @@ def moment(at: datetime | None, zone: ZoneInfo) -> str:
     return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S%z}"
 
 
+def short(at: datetime | None, zone: ZoneInfo) -> str:
+    """Format a time for a list, without year and seconds; empty for None."""
+    return "" if at is None else f"{at.astimezone(zone):%m-%d %H:%M}"
+
+
 def print_note(text: str) -> None:
     """Print a note to stderr; stdout carries only the requested data."""
     typer.echo(text, err=True)
@@ -65,8 +70,27 @@ def print_values(values: Mapping[str, str | None], *, indent: str = "") -> None:
             console.print(Text(f"{indent}{name:<{width}}  ") + plain(value), soft_wrap=True)
 
 
-def print_table(table: Table) -> None:
-    """Print a table whose first column is an id of 36 characters; a narrow terminal wraps lines but never ids."""
+def print_rows(
+    names: Sequence[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    whole: Collection[str] = (),
+    right: Collection[str] = (),
+    folded: Collection[str] = (),
+    title: str | None = None,
+) -> None:
+    """Print a table. Cells are safe for a terminal, and a narrow one wraps lines but never ids.
+
+    Columns by name: `whole` are never broken, such as ids; `right` are aligned right; `folded` are broken anywhere, but
+    never cut.
+    """
+    table = Table(*names, title=title, box=None, header_style="dim", pad_edge=False)
+    for name, column in zip(names, table.columns, strict=True):
+        column.no_wrap = name in whole
+        column.justify = "right" if name in right else "left"
+        column.overflow = "fold" if name in folded else "ellipsis"
+    for cells in rows:
+        table.add_row(*map(plain, cells))
     Console(width=max(console.width, _TABLE_COLUMNS)).print(table)
 
 
@@ -76,7 +100,7 @@ def as_json(document: object) -> str:
 
 
 def as_array(documents: Iterable[BaseModel]) -> str:
-    """Serialize API models as one JSON array."""
+    """Serialize models as one JSON array."""
     return "[" + ", ".join(one.model_dump_json(by_alias=True, exclude_none=True) for one in documents) + "]"
 
 

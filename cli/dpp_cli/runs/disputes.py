@@ -12,16 +12,14 @@ from uuid import UUID
 
 import typer
 
-from dpp.money.ledger import LedgerError
 from dpp.money.micros import AmountError, format_usd, parse_usd
 from dpp.platform.aws.storage import ObjectStore
-from dpp.platform.config import ConfigurationError, StorageSettings
-from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.config import StorageSettings
 from dpp.runs.operations import disputes
 from dpp.runs.operations.disputes import DecisionRefused, Dispute, DisputeEffects, NotDisputed
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import BackendSettings, opened, reach
-from dpp_cli.operator.tenants import console
+from dpp_cli.operator.tenants import as_sentences, console
 
 dispute_app = typer.Typer(no_args_is_help=True, help="Runs whose charge the ledger can't prove.")
 
@@ -70,10 +68,10 @@ def _effects() -> Iterator[DisputeEffects]:
     wanted = at.settings
     storage = ObjectStore(wanted.results_bucket, lambda: at.client("s3"))
     try:
-        with opened(wanted) as (database, ledger):
+        with as_sentences(), opened(wanted) as (database, ledger):
             yield DisputeEffects(database, ledger, storage)
-    except (ConfigurationError, DependencyUnavailable, LedgerError, NotDisputed, DecisionRefused) as error:
-        raise StackError(str(error) or type(error).__name__) from error
+    except (NotDisputed, DecisionRefused) as error:
+        raise StackError(str(error)) from error
 
 
 def _print(one: Dispute) -> None:

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic import ValidationError
-from rich.table import Table
 
 from dpp.platform.config import PostgresSettings
 from dpp.platform.errors import PostgresNotReached, PostgresUnavailable
@@ -28,7 +27,7 @@ from dpp.tickets.read import WholeTicket
 from dpp.tickets.requests import PARAMS, read_params
 from dpp.tickets.store import NewTicket
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import ago, as_array, faults, moment, plain, print_note, print_table, print_values
+from dpp_cli.operator.output import ago, as_array, faults, moment, print_note, print_rows, print_values, short
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -114,12 +113,11 @@ def show_counters(as_json: AsJson = False) -> None:
         typer.echo(counters_view(found, settings.zone).model_dump_json(exclude_none=True))
         return
     names = ("", "open", "in progress", "stale", "done 1 d", "7 d", "failed 1 d", "7 d", "oldest open")
-    table = Table(*names, box=None, header_style="dim")
-    for column in table.columns[1:8]:
-        column.justify = "right"
-    for kind, counters in (*found.by_type.items(), ("all", found.total)):
-        table.add_row(str(kind), *_counted(counters), _age(counters.open.oldest_at, found.asof))
-    print_table(table)
+    rows = (
+        (str(kind), *_counted(counters), _age(counters.open.oldest_at, found.asof))
+        for kind, counters in (*found.by_type.items(), ("all", found.total))
+    )
+    print_rows(names, rows, right=names[1:8])
 
 
 def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -> None:
@@ -131,14 +129,14 @@ def print_tickets(tickets: Sequence[Ticket], zone: ZoneInfo, *, as_json: bool) -
         console.print("no tickets found")
         return
     names = ("ticket", "type", "status", "filed", "last processed", "by", "reason")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in table.columns[:5]:
-        column.no_wrap = True
-    for one in tickets:
-        times = (f"{at.astimezone(zone):%m-%d %H:%M}" if at else "" for at in (one.created_at, one.last_processed_at))
-        cells = (str(one.request_id), one.request_type, one.current_status, *times)
-        table.add_row(*cells, plain(one.requested_by), plain(one.reason))
-    print_table(table)
+    rows = (
+        (
+            *(str(one.request_id), one.request_type, one.current_status),
+            *(short(one.created_at, zone), short(one.last_processed_at, zone), one.requested_by, one.reason),
+        )
+        for one in tickets
+    )
+    print_rows(names, rows, whole=names[:5])
 
 
 def _new_ticket(
@@ -208,11 +206,11 @@ def _print_whole(whole: WholeTicket, zone: ZoneInfo) -> None:
         "by": f"{result.processor_id}, {moment(result.processed_at, zone)}" if result else None,
     }
     print_values(values, indent="  ")
-    table = Table("when", "from", "to", "attempt", "by", box=None, header_style="dim")
-    for one in whole.transitions:
-        cells = (moment(one.happened_at, zone), one.from_status or "", one.to_status, str(one.attempt))
-        table.add_row(*cells, plain(one.actor))
-    print_table(table)
+    rows = (
+        (moment(one.happened_at, zone), one.from_status or "", one.to_status, str(one.attempt), one.actor)
+        for one in whole.transitions
+    )
+    print_rows(("when", "from", "to", "attempt", "by"), rows)
 
 
 def _counted(counters: Counters) -> list[str]:

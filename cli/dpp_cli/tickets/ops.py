@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic import ValidationError
-from rich.table import Table
 
 from dpp.platform.db.postgres import Connection
 from dpp.runs.operations.switch import Switch, switches
@@ -20,7 +19,7 @@ from dpp.tickets.errors import NoReceiptYet
 from dpp.tickets.http import stop_view
 from dpp.tickets.stop import EmergencyStop
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_array, faults, moment, plain, print_table, print_values
+from dpp_cli.operator.output import as_array, faults, moment, print_rows, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -81,11 +80,11 @@ def show_stops(limit: Limit = 50, as_json: AsArray = False) -> None:
     if not found:
         console.print("the emergency stop was never set")
         return
-    table = Table("when", "", "by", "reason", box=None, header_style="dim", pad_edge=False)
-    for one in found:
-        change = "set" if one.stopped else "cleared"
-        table.add_row(moment(one.changed_at, settings.zone), change, plain(one.actor), plain(one.reason))
-    print_table(table)
+    rows = (
+        (moment(one.changed_at, settings.zone), "set" if one.stopped else "cleared", one.actor, one.reason)
+        for one in found
+    )
+    print_rows(("when", "", "by", "reason"), rows)
 
 
 @ops_app.command("receipts")
@@ -100,13 +99,14 @@ def show_receipts(limit: Limit = 20, as_json: AsArray = False) -> None:
         console.print("no ops cycle has run yet")
         return
     names = ("started", "outcome", "0 stop", "0.25 reaper", "1 tickets", "run")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    for column in (table.columns[0], table.columns[-1]):
-        column.no_wrap = True
-    for one in receipts:
-        steps = (_stop_cell(one), _reaper_cell(one), _tickets_cell(one))
-        table.add_row(one["started_at"][:19], one["outcome"], *steps, one["run_id"])
-    print_table(table)
+    rows = (
+        (
+            *(one["started_at"][:19], one["outcome"], _stop_cell(one), _reaper_cell(one), _tickets_cell(one)),
+            one["run_id"],
+        )
+        for one in receipts
+    )
+    print_rows(names, rows, whole=("started", "run"))
 
 
 def _decide(*, stopped: bool, reason: str, who: str | None) -> None:

@@ -4,7 +4,6 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.table import Table
 
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.config import PostgresSettings
@@ -15,7 +14,7 @@ from dpp.tickets.reap import Reaped, ReapEffects, ReapRequest, reap
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.staleness import MAX_MAX_CLEAN, MAX_THRESHOLD_SECONDS, MIN_THRESHOLD_SECONDS
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import moment, print_note, print_table, print_values
+from dpp_cli.operator.output import moment, print_note, print_rows, print_values
 from dpp_cli.operator.rows import RowSettings, Who, actor, connected_rows, opened_rows
 from dpp_cli.tickets.commands import AsArray, AsJson, StaleSettings, print_tickets, tickets_app
 
@@ -123,11 +122,10 @@ def _print_report(report: ReaperReport, zone: ZoneInfo) -> None:
     }
     print_values(values)
     if report.cleaned_items:
-        table = Table("ticket", "type", "last processed", box=None, header_style="dim", pad_edge=False)
-        table.columns[0].no_wrap = True
-        for one in report.cleaned_items:
-            table.add_row(str(one.request_id), one.request_type, moment(one.last_processed_at, zone))
-        print_table(table)
+        rows = (
+            (str(one.request_id), one.request_type, moment(one.last_processed_at, zone)) for one in report.cleaned_items
+        )
+        print_rows(("ticket", "type", "last processed"), rows, whole=("ticket",))
 
 
 def _print_notes(reaped: Reaped, order: ReapRequest, threshold_seconds: int | None) -> None:

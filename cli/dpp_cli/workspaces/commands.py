@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 import typer
 from pydantic import BaseModel
-from rich.table import Table
 
 from dpp.platform.db.postgres import Connection
 from dpp.workspaces import store
@@ -23,7 +22,7 @@ from dpp.workspaces.api.owner import MAX_EVENTS
 from dpp.workspaces.model import DesiredState, Operation, Phase, Workspace
 from dpp.workspaces.store import Event
 from dpp_cli.errors import StackError
-from dpp_cli.operator.output import as_array, moment, plain, print_note, print_table, print_values
+from dpp_cli.operator.output import as_array, moment, print_note, print_rows, print_values
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 from dpp_cli.workspaces import repairs
@@ -214,17 +213,14 @@ def _error(workspace: Workspace) -> str:
 
 def _print_workspaces(workspaces: Iterable[Workspace], now: datetime) -> None:
     names = ("workspace", "phase", "desired", "in progress", "observed", "error", "tenant", "name")
-    table = Table(*names, box=None, header_style="dim", pad_edge=False)
-    table.columns[4].justify = "right"
-    for column in table.columns[:6]:
-        column.no_wrap = True
-    for one in workspaces:
-        ago = explain(one, now).observed_seconds_ago
-        seen = "never" if ago is None else f"{ago} s ago"
-        doing = "" if one.operation is Operation.NONE else one.operation.value
-        cells = (str(one.workspace_id), one.phase.value, one.desired_state.value, doing, seen, _error(one))
-        table.add_row(*cells, plain(one.tenant_id), plain(one.name))
-    print_table(table)
+    print_rows(names, (_cells(one, now) for one in workspaces), whole=names[:6], right=("observed",))
+
+
+def _cells(one: Workspace, now: datetime) -> Iterable[str]:
+    ago = explain(one, now).observed_seconds_ago
+    seen = "never" if ago is None else f"{ago} s ago"
+    doing = "" if one.operation is Operation.NONE else one.operation.value
+    return str(one.workspace_id), one.phase, one.desired_state, doing, seen, _error(one), one.tenant_id, one.name
 
 
 def _values(workspace: Workspace, now: datetime, zone: ZoneInfo) -> dict[str, str | None]:
@@ -274,22 +270,21 @@ def _ttl(seconds: int | None) -> str | None:
 def _print_conditions(explained: Explanation) -> None:
     if not explained.conditions:
         return
-    table = Table("condition", "", "for", "reason", "message", box=None, header_style="dim")
-    for column in table.columns[:4]:
-        column.no_wrap = True
-    for name, one, seconds in explained.conditions:
-        table.add_row(name, str(one.status).lower(), f"{seconds} s", one.reason, plain(one.message))
-    print_table(table)
+    rows = (
+        (name, str(one.status).lower(), f"{seconds} s", one.reason, one.message)
+        for name, one, seconds in explained.conditions
+    )
+    print_rows(("condition", "", "for", "reason", "message"), rows, whole=("condition", "", "for", "reason"))
 
 
 def _print_events(events: Sequence[Event], zone: ZoneInfo) -> None:
     if not events:
         return
-    table = Table("when", "event", "from", "to", "by", "reason", box=None, header_style="dim")
-    for column in table.columns[:2]:
-        column.no_wrap = True
-    for one in events:
-        why = ": ".join(filter(None, (one.reason, one.message)))
-        moved = (plain(one.from_value or ""), plain(one.to_value or ""))
-        table.add_row(moment(one.happened_at, zone), one.kind, *moved, plain(one.actor), plain(why))
-    print_table(table)
+    rows = (
+        (
+            *(moment(one.happened_at, zone), one.kind, one.from_value or "", one.to_value or "", one.actor),
+            ": ".join(filter(None, (one.reason, one.message))),
+        )
+        for one in events
+    )
+    print_rows(("when", "event", "from", "to", "by", "reason"), rows, whole=("when", "event"))

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from rich.table import Table
 
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
@@ -30,7 +29,7 @@ from dpp.workspaces.model import Workspace
 from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.errors import StackError
 from dpp_cli.operator.connect import Reach
-from dpp_cli.operator.output import faults, plain, print_note, print_table
+from dpp_cli.operator.output import faults, plain, print_note, print_rows
 from dpp_cli.operator.rows import RowSettings, Who, actor, opened_rows
 from dpp_cli.operator.tenants import console
 
@@ -249,12 +248,9 @@ def _print_collected(found: CollectReport, *, as_json: bool) -> None:
         }
         typer.echo(json.dumps(answer))
     elif found.by_verdict:
-        table = Table("objects", "verdict", "", box=None, header_style="dim", pad_edge=False)
-        table.columns[0].justify = "right"
-        for verdict in Verdict:
-            if count := found.by_verdict.get(verdict):
-                table.add_row(f"{count:,}", verdict, _MEANINGS[verdict])
-        print_table(table)
+        counts = ((found.by_verdict.get(verdict, 0), verdict) for verdict in Verdict)
+        rows = ((f"{count:,}", verdict, _MEANINGS[verdict]) for count, verdict in counts if count)
+        print_rows(("objects", "verdict", ""), rows, right=("objects",))
     else:
         console.print("no archives")
     print_note(f"dry run: would delete {found.deleted:,} objects, {found.deleted_bytes:,} bytes; nothing was deleted")
