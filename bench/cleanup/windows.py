@@ -67,7 +67,6 @@ class Windows:
         return sum(one.end - one.begin for one in self.windows if one.label == label)
 
     def milliseconds(self, label: str, submits: Submits) -> list[float]:
-        """The submits in all windows of a label."""
         return [ms for one in self.windows if one.label == label for ms in one.of(submits)]
 
     def pairs(self, label: str, submits: Submits) -> Iterator[tuple[list[float], list[float]]]:

@@ -30,7 +30,6 @@ def written_into(page: str, sections: str) -> str:
 
 
 def rendered(m: Model) -> str:
-    """All sections."""
     limits, (now, raised), formatter, lines = m.limits(), model.both_ways(m), _Formatter(), list[str]()
     names = vars(model) | vars(sim) | {"m": m, "day": m.day, "units": m.units, "limits": limits}
     names |= {"now": now, "raised": raised, "usage": model.usage_costs(m.day)}

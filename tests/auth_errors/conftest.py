@@ -11,7 +11,6 @@ from tests.support.databases import new_database
 
 @pytest.fixture
 def env(database_url: str) -> Iterator[Environment]:
-    """A new environment."""
     with open_environment(database_url) as opened:
         yield opened
 

@@ -78,7 +78,6 @@ class Environment(Stored):
         return replace(plain, **changes)
 
     def record(self, reported_by: str = TENANT, **changes: Any) -> Recorded:
-        """Record a report."""
         waker = Waker(self.queue(WAKE))
         return record(self.report(**changes), reported_by, self.database, waker, self.now)
 
@@ -145,7 +144,6 @@ class Environment(Stored):
         return self.details(auth_error_id).events
 
     def processed(self, auth_error_id: UUID, event_type: EventType = EventType.RECORDED) -> ProcessedMessage:
-        """The processed message of one of its events."""
         entry = next(one for one in self.events(auth_error_id) if one.event_type is event_type)
         named = tables.EventRef(entry.outbox_id, event_type, auth_error_id)
         self.using(tables.ensure_row_exists, named, self.now)
@@ -154,7 +152,6 @@ class Environment(Stored):
         return row
 
     def dead_letters(self) -> list[SentMessage]:
-        """The messages of the dead-letter queue."""
         return self.sqs.of(DEAD_LETTERS)
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
@@ -167,7 +164,6 @@ class Environment(Stored):
 
 
 def reasons(dead_letters: list[SentMessage]) -> list[str]:
-    """The reasons of dead letters."""
     return [one.attributes["deadLetterReason"]["StringValue"] for one in dead_letters]
 
 

@@ -210,7 +210,6 @@ class AuthErrorCrashes(CrashSuite):
         self.env.sqs.restore(messages)
 
     def perform(self, act: str, injector: FaultInjector) -> None:
-        """One process."""
         with crashable_database(self.env.url, injector) as database:
             ACTS[act].perform(Process(self.env, database, injector))
 

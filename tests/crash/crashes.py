@@ -123,7 +123,6 @@ class RunCrashes(CrashSuite):
                 client.script_load(script.source)
 
     def perform(self, act: str, injector: FaultInjector) -> None:
-        """One container."""
         self._injector = injector
         try:
             with Container.started(self.world, injector, sqs=self.env.container_sqs) as container:

@@ -185,14 +185,12 @@ class Environment:
     _moves: int = 0
 
     def tenant(self) -> Tenant:
-        """A tenant with money."""
         self.moves()
         self.tenants.append(self.world.tenant())
         self._new_moves()  # the credit is not counted
         return self.tenants[-1]
 
     def client(self, tenant: Tenant | None = None, *, persistent: bool = False) -> Client:
-        """A new client."""
         tenant = tenant or self.tenant()
         made = Client(tenant, a_request(tenant), persistent)
         self.clients.append(made)

@@ -120,7 +120,6 @@ class FlowCrashes(CrashSuite):
             self._wrong.append(f"{key} is written, its task {found[0][0]}")
 
     def perform(self, act: str, injector: FaultInjector) -> None:
-        """One process."""
         with crashable_database(self.env.url, injector) as database:
             self.acts[act].perform(Process(self.env, database, injector))
 

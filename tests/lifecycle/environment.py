@@ -153,15 +153,12 @@ class Environment(Stored):
         )
 
     def dispatch(self, database: Database | None = None) -> DispatcherReport:
-        """One tick of the dispatcher."""
         return dispatch(DispatcherEffects(database or self.database, self.wake), self.now)
 
     def run_tasks(self, effects: RunnerEffects | None = None) -> RunnerReport:
-        """One tick of the runner."""
         return run_tasks(effects or self.runner_effects(), self.now)
 
     def notify(self, database: Database | None = None, outside: Outside | None = None) -> NotifierReport:
-        """One tick of the notifier."""
         return send_messages(NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
 
     def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:
@@ -247,7 +244,6 @@ class Environment(Stored):
 
 @contextmanager
 def open_environment(url: str) -> Iterator[Environment]:
-    """An environment on this database."""
     database = Database(url)
     try:
         with psycopg.connect(url, autocommit=True) as admin:

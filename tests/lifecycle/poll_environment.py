@@ -36,7 +36,6 @@ def reply(body: object = "", status: int = 200, headers: Mapping[str, str] | Non
 
 
 def new_event(number: int = 1, happened_at: datetime = NOW) -> NewEvent:
-    """An event."""
     subject = Subject(place="o/r", title="a title", body="@dpp-bot, please")
     event_id = f"github:o/r/issues/comments/{number}"
     return NewEvent(event_id, Source.GITHUB, EventKind.MENTIONED, happened_at, subject)
@@ -81,7 +80,6 @@ class PollEnvironment:
     monotonic: Callable[[], float] = lambda: 0.0
 
     def effects(self) -> PollerEffects:
-        """The effects of the poller."""
         return PollerEffects(
             database=self.database,
             outside=self.outside,
@@ -116,7 +114,6 @@ class PollEnvironment:
         return [str(row[0]) for row in self.execute("SELECT event_id FROM lifecycle_events ORDER BY sequence")]
 
     def payload(self, event_id: str) -> dict[str, Any]:
-        """The subject of an event."""
         [[found]] = self.execute("SELECT payload FROM lifecycle_events WHERE event_id = %(id)s", id=event_id)
         payload: dict[str, Any] = found
         return payload
@@ -131,7 +128,6 @@ class PollEnvironment:
 
 @contextmanager
 def open_poll_environment(url: str) -> Iterator[PollEnvironment]:
-    """An environment on one database."""
     database = Database(url)
     try:
         yield PollEnvironment(url, database)
@@ -171,7 +167,6 @@ def comment(number: int, *, at: datetime = NOW, author: str = "octocat", body: s
 
 
 def comment_path(number: int) -> str:
-    """The path of the comment in the API."""
     return f"/repos/o/r/issues/comments/{1000 + number}"
 
 

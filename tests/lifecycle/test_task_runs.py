@@ -49,7 +49,6 @@ def _run(world: World, tenant: Tenant, run_id: UUID) -> Run:
 
 @pytest.fixture(name="paying")
 def paying_env(world: World) -> Iterator[Environment]:
-    """An environment on the database of the world."""
     with open_environment(world.database_url) as opened:
         opened.clock.seconds = (world.now() - opened.now).total_seconds()
         yield opened

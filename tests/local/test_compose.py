@@ -14,7 +14,6 @@ from dpp_cli.paths import ROOT
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    """The services of the file."""
     services: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     return services
 

@@ -29,7 +29,6 @@ def connection(database_url: str) -> Iterator[Connection]:
 
 @pytest.fixture
 def key(connection: Connection) -> MintedKey:
-    """A key of the tenant."""
     minted = api_keys.mint()
     api_keys.store(connection, minted, "t_acme", "for a test")
     return minted

@@ -59,7 +59,6 @@ class _Bucket:
 
 @pytest.fixture
 def bucket(valkey_server: ValkeyServer) -> Iterator[_Bucket]:
-    """An unused bucket."""
     client = connect(valkey_server.url)
     yield _Bucket(client)
     client.close()

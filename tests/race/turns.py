@@ -55,7 +55,6 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Take one step."""
         with self.turns.step(self.actor):
             self.taken.append(name)
             yield

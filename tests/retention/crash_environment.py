@@ -87,16 +87,13 @@ class CleanerCrashes(CrashSuite):
         self.acts[act].before(self)
 
     def state(self) -> dict[str, Any]:
-        """The bucket."""
         return deepcopy({"objects": self.env.bucket.objects, "refused": self.env.bucket.refused})
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """The bucket."""
         held = deepcopy(state or {"objects": {}, "refused": {}})
         self.env.bucket.objects, self.env.bucket.refused = held["objects"], held["refused"]
 
     def perform(self, act: str, injector: FaultInjector) -> None:
-        """One process."""
         with crashable_database(self.env.url, injector) as database:
             storage = crashable_storage("state", self.env.bucket, injector)
             self.acts[act].perform(replace(self.effects, database=database, storage=storage))
@@ -119,7 +116,6 @@ class CleanerCrashes(CrashSuite):
         return points
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement."""
         cursor = self.admin.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
 

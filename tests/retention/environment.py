@@ -60,7 +60,6 @@ class Environment(Stored):
         return self.clock.seconds
 
     def tick(self, now: datetime = NIGHT) -> CleanerReport:
-        """One tick of the cleaner."""
         return clean(self.effects, now)
 
     def clean(self, now: datetime = NIGHT) -> Cleanup:
@@ -85,7 +84,6 @@ class Environment(Stored):
             return cursor.fetchall() if cursor.description else []
 
     def keys(self, table: str, key: str) -> set[str]:
-        """All keys of a table."""
         return {str(row[0]) for row in self.execute(f"SELECT {key} FROM {table}")}
 
     def event(self, number: int, ended_at: datetime | None, *, seen_at: datetime | None = None) -> str:
@@ -139,7 +137,6 @@ class Environment(Stored):
         return task_id
 
     def end_task(self, task_id: str, ended_at: datetime) -> None:
-        """The task ends."""
         self.execute(
             "UPDATE lifecycle_tasks SET status = 'COMPLETED', outcome = 'SUCCEEDED', ended_at = %(at)s"
             " WHERE task_id = %(id)s",

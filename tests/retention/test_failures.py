@@ -38,7 +38,6 @@ class Bucket:
     deleted: int = 0
 
     def keys(self) -> list[str]:
-        """The keys in the bucket."""
         return [one["Key"] for one in self.client.list_objects_v2(Bucket=self.name).get("Contents", ())]
 
     def delete(self, real: Callable[..., Any], backend: S3Backend, name: str, key: str, *args: Any) -> Any:

@@ -23,10 +23,8 @@ def switch(database: Database, scope: PackType | None = None, *, enabled: bool, 
 
 
 def disable(database: Database, scope: PackType | None = None) -> None:
-    """Disable execution."""
     switch(database, scope, enabled=False)
 
 
 def enable(database: Database, scope: PackType | None = None) -> None:
-    """Enable execution."""
     switch(database, scope, enabled=True)

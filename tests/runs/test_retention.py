@@ -162,7 +162,6 @@ class TestTombstones:
 
     @pytest.fixture
     def connection(self, database_url: str) -> Iterator[Connection]:
-        """A database with one tenant."""
         with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
             add_tenant(opened)
             yield opened

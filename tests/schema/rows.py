@@ -14,12 +14,10 @@ HASH = "ab" * 32
 
 
 def add_tenant(connection: Connection, tenant_id: str = TENANT_ID) -> None:
-    """Insert a tenant."""
     connection.execute("INSERT INTO tenants (tenant_id, display_name) VALUES (%s, 'A tenant')", (tenant_id,))
 
 
 def queued(**changes: Any) -> dict[str, Any]:
-    """A queued run."""
     row = {
         "run_id": uuid4(),
         "tenant_id": TENANT_ID,
@@ -50,7 +48,6 @@ def claimed(**changes: Any) -> dict[str, Any]:
 
 
 def completed(**changes: Any) -> dict[str, Any]:
-    """A completed run."""
     ended = {
         "status": Status.COMPLETED,
         "money_state": MoneyState.SETTLED,
@@ -78,7 +75,6 @@ def tombstone(**changes: Any) -> dict[str, Any]:
 
 
 def refunded_tombstone(**changes: Any) -> dict[str, Any]:
-    """A tombstone of a refunded run."""
     return refunded(status=Status.EXPIRED, idempotency_released_at="2026-01-01T00:00:00Z") | changes
 
 
@@ -100,7 +96,6 @@ def intent(outcome: str, money_state: str, charge: int) -> dict[str, Any]:
 
 
 def insert(connection: Connection, row: dict[str, Any]) -> None:
-    """Insert a row."""
     statement = sql.SQL("INSERT INTO runs ({}) VALUES ({})").format(
         sql.SQL(", ").join(map(sql.Identifier, row)), sql.SQL(", ").join(map(sql.Placeholder, row))
     )

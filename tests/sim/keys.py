@@ -73,7 +73,6 @@ class Keys:
         return self._read(key, Scores)
 
     def text(self, key: str) -> str | None:
-        """The string at a key."""
         value = self.values.get(key)
         if value is not None and type(value) is not str:
             raise _wrong_type()

@@ -68,7 +68,6 @@ class Wire:
         return False
 
     def delay_ms(self) -> int:
-        """The length of a delay."""
         return 0
 
     def now_ms(self) -> int:
@@ -256,7 +255,6 @@ class Messages:
         return message.handle
 
     def by_handle(self, handle: str) -> Message | None:
-        """The message that was received with this handle."""
         return next((message for message in self.waiting if message.handle == handle), None)
 
 

@@ -171,7 +171,6 @@ class Simulation(Wire):
         return struck
 
     def delay_ms(self) -> int:
-        """The length of a delay."""
         return _DELAYS_MS[self.choices.pick(len(_DELAYS_MS))]
 
     def now_ms(self) -> int:
@@ -224,7 +223,6 @@ class Simulation(Wire):
         return UUID(int=(self._ids << 96) | 0x4000_8000_0000_0000_0000)
 
     def rows(self, table: str) -> list[Row]:
-        """All rows of a table."""
         return self.database.rows(table)
 
     def drift_of(self, tenant_id: str) -> int:

@@ -11,7 +11,6 @@ from tests.tickets.environment import Environment, open_environment
 
 @pytest.fixture
 def env(database_url: str, aws: None) -> Iterator[Environment]:
-    """A new environment."""
     with open_environment(database_url) as opened:
         yield opened
 

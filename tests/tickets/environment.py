@@ -73,7 +73,6 @@ class Environment(Stored):
         return run_cycle(CycleEffects(self.reap_effects(storage), self.process_effects(**changes)), now)
 
     def file(self, request_type: RequestType = RequestType.DLQ_REDRIVE, **changes: Any) -> Ticket:
-        """File a new ticket."""
         values: dict[str, Any] = {
             "request_id": uuid4(),
             "request_type": request_type,
@@ -110,12 +109,10 @@ class Environment(Stored):
     def reap(
         self, now: datetime | None = None, *, rules: ReaperRules = RULES, storage: Any = None, **order: Any
     ) -> Reaped:
-        """Run the reaper."""
         actor = order.pop("actor", "kim")
         return reap(ReapRequest(actor, rules, **order), self.reap_effects(storage), now)
 
     def process_tickets(self, now: datetime | None = None, processor_id: str = "OPS_CYCLE/test") -> ProcessReport:
-        """Process waiting tickets."""
         report = ProcessReport()
         process_tickets(self.process_effects(), processor_id, report, now)
         return report

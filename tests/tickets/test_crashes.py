@@ -53,7 +53,6 @@ class Executor:
         self.done: set[UUID] = set()
 
     def carry_out(self, ticket: Ticket) -> str:
-        """One ticket."""
         self.done.add(ticket.request_id)
         return "done"
 

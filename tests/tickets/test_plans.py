@@ -54,7 +54,6 @@ def _explained(connection: psycopg.Connection[Any], query: str, **changes: Any) 
 
 
 def scans(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """The scans of tickets."""
     return [node for node in nodes(plan) if node.get("Relation Name") == "tickets" and "Scan" in node["Node Type"]]
 
 

@@ -48,7 +48,6 @@ def environ(world: World, dead_letters: str, event_dead_letters: str) -> dict[st
 
 @pytest.fixture
 def watch(world: World) -> Iterator[Watch]:
-    """A world that is looked at."""
     dead, of_events = (str(world.sqs.create_queue(QueueName=f"dead-{uuid4().hex}")["QueueUrl"]) for _ in range(2))
     settings = TopSettings.load(environ(world, dead, of_events))
     with Gatherer(Reach(settings, None)) as look:

@@ -117,7 +117,6 @@ class WorkspaceCrashes(CrashSuite):
 
     @property
     def ids(self) -> list[UUID]:
-        """All workspaces."""
         return [row[0] for row in self.env.rows("SELECT workspace_id FROM workspaces ORDER BY sequence")]
 
     @property
@@ -182,7 +181,6 @@ class WorkspaceCrashes(CrashSuite):
         }
 
     def perform(self, act: str, injector: FaultInjector) -> None:
-        """One process."""
         env = self.env
         with crashable_database(env.url, injector) as database:
             effects = ControlEffects(

@@ -44,7 +44,6 @@ class Environment(Stored):
     admin: psycopg.Connection[tuple[Any, ...]]
 
     def queue(self, url: str) -> Queue:
-        """A queue of this environment."""
         return Queue(url, lambda: cast(Any, self.sqs))
 
     def pass_time(self, seconds: float) -> None:
@@ -57,7 +56,6 @@ class Environment(Stored):
         return owner_api.Owner(TENANT, self.database, self.queue(LOOKS))
 
     def effects(self, database: Database | None = None, provider: Provider | None = None) -> ControlEffects:
-        """The effects of the control loop."""
         return ControlEffects(
             database or self.database, provider or self.provider, self.queue(LOOKS), self.queue(WORKS), self.clock
         )
@@ -89,7 +87,6 @@ class Environment(Stored):
         return observe(workspace_id, self.effects(), does_long_work=does_long_work)
 
     def tick(self) -> TickReport:
-        """Run one tick."""
         return tick(self.effects())
 
     def collect(self, **more: Any) -> CollectReport:
@@ -109,7 +106,6 @@ class Environment(Stored):
         return done
 
     def handle_message(self, body: str, effects: ControlEffects, *, does_long_work: bool) -> None:
-        """Handle one message."""
         match parse(body):
             case Observe(workspace_id) | Work(workspace_id):
                 observe(workspace_id, effects, does_long_work=does_long_work)
@@ -156,11 +152,9 @@ class Environment(Stored):
         return workspace_id
 
     def get(self, workspace_id: UUID) -> Workspace:
-        """The workspace as stored."""
         return existing(self.using(store.find, workspace_id))
 
     def phase(self, workspace_id: UUID) -> Phase:
-        """The phase of the workspace."""
         return self.get(workspace_id).phase
 
     def kinds(self, workspace_id: UUID) -> list[str]:

@@ -33,25 +33,21 @@ class HomeEnvironment:
 
     @property
     def stored(self) -> StoredObject:
-        """The stored object."""
         return self.fleet.archives.objects[self.key]
 
     def volume(self, content: bytes = CONTENT) -> Volume:
-        """Install a volume with this content."""
         volumes = self.fleet.volumes
         prepared = volumes.prepare(self.workspace_id, "g1")
         self.fleet.homes.contents[prepared] = content
         return volumes.install(self.workspace_id, "g1", "an older archive", prepared)
 
     def archive(self, heartbeat: Heartbeat = no_heartbeat, archives: MemoryArchives | None = None) -> Archive:
-        """Archive the home."""
         fleet = self.fleet
         return home_storage.archive_home(
             fleet.volumes, archives or fleet.archives, self.workspace_id, self.op_id, heartbeat, homes=fleet.homes
         )
 
     def restore(self, archive: Archive, op_id: UUID | None = None, heartbeat: Heartbeat = no_heartbeat) -> Volume:
-        """Restore the home."""
         fleet = self.fleet
         return home_storage.restore_home(
             fleet.volumes, fleet.archives, self.workspace_id, op_id or self.op_id, archive, heartbeat, homes=fleet.homes

@@ -53,16 +53,13 @@ class Homes:
     _heard: int = 0
 
     def add(self, workspace_id: UUID, desired: str) -> None:
-        """Add the home of a new workspace."""
         self.known[workspace_id] = Home(desired=desired)
 
     def rows(self) -> Mapping[UUID, Workspace]:
-        """All workspaces as stored."""
         with self.env.database.connection() as connection:
             return {one.workspace_id: one for one in store.find_many(connection, list(self.known))}
 
     def content(self, volume: Volume) -> bytes:
-        """The content of a volume."""
         return self.fleet.homes.contents[volume.home]
 
     def archived(self, key: str | None) -> bytes | None:

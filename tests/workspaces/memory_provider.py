@@ -287,5 +287,4 @@ class MemoryProvider:
 
 
 def provider_of(fleet: MemoryProvider) -> Provider:
-    """The ports of a fleet in memory."""
     return Provider(fleet.containers, fleet.volumes, fleet.archives, fleet.homes)

@@ -30,17 +30,14 @@ INFRA = container_condition("process")
 
 
 def proof(key: str) -> Archive:
-    """A proof of an archive."""
     return Archive(key, 1_000, "a" * 64, "etag")
 
 
 def terminal(reason: str = "Broken", *, operation: Operation = Operation.NONE, retries: int = 3) -> ErrorInfo:
-    """A terminal error."""
     return ErrorInfo(reason, "It broke.", True, retries, operation, NOON)
 
 
 def failed(operation: Operation, retries: int, at: datetime = NOON, reason: str = "Broken") -> ErrorInfo:
-    """An error that is retried."""
     return ErrorInfo(reason, "It broke.", False, retries, operation, at)
 
 
@@ -59,7 +56,6 @@ def conditions(
     at: datetime = NOON - timedelta(minutes=5),
     before: Conditions | None = None,
 ) -> Conditions:
-    """The conditions of an observation."""
     found = seen(container, "ContainerRunning" if container else "ContainerNotFound")
     observed = ObservedState({INFRA: found}, seen(volume), seen(archive), archive_key, error)
     return conditions_after(before or {}, observed, at)
@@ -108,7 +104,6 @@ def workspace(container: bool = False, volume: bool = False, archive: bool = Fal
 
 
 def home(marker: str | None = OTHER_KEY, archive: str | None = OTHER_KEY, **more: Any) -> HomeContext:
-    """The home context of a home on a volume."""
     return HomeContext(
         restore_marker=marker,
         generation=None if marker is None else "g1",

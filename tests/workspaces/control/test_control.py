@@ -38,13 +38,11 @@ CONTENT = b"all that a developer has"
 
 
 def write(fleet: MemoryProvider, workspace_id: UUID, content: bytes = CONTENT) -> None:
-    """Write content into the home."""
     volume = existing(fleet.volumes.volumes[workspace_id])
     fleet.homes.contents[volume.home] = content
 
 
 def home(fleet: MemoryProvider, workspace_id: UUID) -> bytes:
-    """The content of the home."""
     volume = existing(fleet.volumes.volumes[workspace_id])
     return fleet.homes.contents[volume.home]
 

@@ -43,12 +43,10 @@ def connection(created: tuple[str, UUID]) -> Iterator[Connection]:
 
 @pytest.fixture
 def its_id(created: tuple[str, UUID]) -> UUID:
-    """The id of a workspace."""
     return created[1]
 
 
 def assume(connection: Connection, role: str) -> None:
-    """Assume the role of a writer."""
     connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
 
 

@@ -83,7 +83,6 @@ def local(folder: Path) -> Iterator[Workbench]:
 
 @contextmanager
 def memory(folder: Path) -> Iterator[Workbench]:
-    """The provider in memory."""
     fleet = MemoryProvider()
 
     def put(home: Path, files: Files) -> None:
