@@ -16,7 +16,7 @@ from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
 from tests.support.api import ApiClient
-from tests.support.databases import ReusedDatabase, prepare_template
+from tests.support.databases import ReusedDatabase, new_database, prepare_template
 from tests.support.world import World
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of this process's own in it
@@ -114,6 +114,12 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySe
 def reused_database(postgres_server: PostgresServer) -> ReusedDatabase:
     """The database of one test after the other."""
     return ReusedDatabase(postgres_server)
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres_server: PostgresServer) -> str:
+    """The URL of a database for all tests of a module, with the schema and no rows."""
+    return new_database(postgres_server)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,19 +11,18 @@ from uuid import UUID, uuid4
 import boto3
 import pytest
 
-from auth_errors_api.handler import handler, wiring
 from dpp.auth_errors import store
 from dpp.auth_errors.outbox.consume import ConsumeEffects, consume
 from dpp.auth_errors.outbox.events import HEADERS
 from dpp.auth_errors.outbox.message import EventMessage
 from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
-from dpp.money.credits import create_tenant
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp.platform.keys import api_keys, operator_keys
 from dpp_cli.docs.openapi import auth_error_examples as examples
-from tests.support.api import Answer, gateway_event, lambda_context
+from tests.support.api import Answer
+from tests.support.function_client import FunctionClient
+from tests.support.stored import Stored, existing
 from tests.support.world import World
 
 TRACE = (
@@ -70,45 +69,22 @@ class Queues:
         return found
 
 
-class AuthErrorsApi:
+class AuthErrorsApi(FunctionClient):
     """A client with keys of a tenant and of the operator kim; `environ` is the function's environment."""
 
     def __init__(self, database: Database, environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in environ.items():
-            monkeypatch.setenv(name, value)
-        self.close()
-        self.database = database
+        super().__init__("auth_errors_api", database, environ, monkeypatch)
         self.tenant_id = f"t_{uuid4().hex[:12]}"
         self.tenant = self.key_of(self.tenant_id)
-        minted = operator_keys.mint()
-        with database.connection() as connection:
-            operator_keys.store(connection, minted, "kim")
-        self.operator = minted.token
+        self.operator = self.operator_key()
 
     @classmethod
     @contextmanager
     def of_world(cls, world: World, monkeypatch: pytest.MonkeyPatch) -> "Iterator[AuthErrorsApi]":
         """A client of a world, with its own wake queue."""
         environ = world.environ() | {"DPP_AUTH_ERROR_WAKE_QUEUE_URL": Queues.made().wake}
-        client = cls(world.database, environ, monkeypatch)
-        try:
+        with closing(cls(world.database, environ, monkeypatch)) as client:
             yield client
-        finally:
-            client.close()
-
-    def key_of(self, tenant_id: str) -> str:
-        """A new key of a tenant, which is created if needed."""
-        minted = api_keys.mint()
-        with self.database.connection() as connection:
-            create_tenant(connection, tenant_id, "A tenant", 60)
-            api_keys.store(connection, minted, tenant_id)
-        return minted.token
-
-    def close(self) -> None:
-        """Close the function's connections; the next call builds new ones."""
-        if wiring.cache_info().currsize:
-            wiring().database.close()
-        wiring.cache_clear()
 
     def report(self, body: object = None, *, token: str | None = None, raw: str | bytes | None = None) -> Answer:
         """POST /api/auth-errors with the tenant's key."""
@@ -124,8 +100,7 @@ class AuthErrorsApi:
 
     def ask(self, path: str = "", token: str | None = None, **query: str | list[str]) -> Answer:
         """GET /api/auth-errors… with the operator's key."""
-        asked = {name: value if isinstance(value, list) else [value] for name, value in query.items()}
-        return self.call("GET", f"/api/auth-errors{path}", token=token or self.operator, query=asked)
+        return self.call("GET", f"/api/auth-errors{path}", token=token or self.operator, query=query)
 
     def decide(self, path: str, body: object, token: str | None = None) -> Answer:
         """POST …/decisions with the operator's key."""
@@ -133,28 +108,9 @@ class AuthErrorsApi:
             "POST", f"/api/auth-errors{path}/decisions", token=token or self.operator, body=json.dumps(body)
         )
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        token: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, list[str]] | None = None,
-        body: str | bytes | None = None,
-    ) -> Answer:
-        """Call any route; without `token`, the key comes from `headers`, if at all."""
-        values = {} if body is None else {"Content-Type": ["application/json"]}
-        values |= {name: [value] for name, value in (headers or {}).items()}
-        if token is not None:
-            values["Authorization"] = [f"Bearer {token}"]
-        answer: Any = handler(gateway_event(method, path, values, body, query), lambda_context())
-        sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
-        return Answer(answer["statusCode"], sent, answer["body"])
-
 
 @dataclass(frozen=True, slots=True)
-class Machinery:
+class Machinery(Stored):
     """Publisher and consumer in this process."""
 
     database: Database
@@ -186,11 +142,8 @@ class Machinery:
             self.consume(now)
 
     def clusters_of(self, auth_error_id: str) -> list[UUID]:
-        with self.database.connection() as connection:
-            rows = connection.execute(
-                "SELECT cluster_id FROM auth_error_cluster_item WHERE auth_error_id = %s", (auth_error_id,)
-            ).fetchall()
-        return [row[0] for row in rows]
+        statement = "SELECT cluster_id FROM auth_error_cluster_item WHERE auth_error_id = %s"
+        return [cluster_id for (cluster_id,) in self.sql(statement, (auth_error_id,))]
 
 
 def insert_example_rows(client: AuthErrorsApi) -> None:
@@ -209,6 +162,5 @@ def insert_example_rows(client: AuthErrorsApi) -> None:
         insert = f"INSERT INTO auth_error ({columns}) SELECT {columns} FROM copy"
         connection.execute(insert.encode())
         store.request_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER")
-        own = store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER")
-        assert own is not None
+        own = existing(store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER"))
         store.join_cluster(connection, own, UUID(examples.CLUSTER_ID), "v1", "0" * 64)

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpp_cli.local.servers import PostgresServer
 from tests.auth_errors.environment import Environment, open_environment
-from tests.support.databases import new_database
 
 
 @pytest.fixture
@@ -16,7 +14,7 @@ def env(database_url: str) -> Iterator[Environment]:
 
 
 @pytest.fixture(scope="module")
-def shared_env(postgres_server: PostgresServer) -> Iterator[Environment]:
+def shared_env(shared_database: str) -> Iterator[Environment]:
     """One environment for all tests of a module."""
-    with open_environment(new_database(postgres_server)) as opened:
+    with open_environment(shared_database) as opened:
         yield opened

@@ -4,16 +4,12 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
-from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from dpp.auth_errors.outbox import tables
 from dpp.platform.db.postgres import Database
 from dpp.platform.keys import api_keys, operator_keys
-from dpp_cli.local.servers import PostgresServer
 from tests.auth_errors.api import TRACE, AuthErrorsApi, Machinery, Queues, a_report
 
 AN_ID = "fd4888b3-0000-4000-8000-00000000beef"
@@ -52,33 +48,19 @@ def machinery(client: AuthErrorsApi, queues: Queues) -> Machinery:
     return Machinery(client.database, queues)
 
 
-@pytest.fixture(scope="module")
-def shared_url(postgres_server: PostgresServer) -> str:
-    """One database for tests of rejected requests: they must not write anything."""
-    name = f"auth_{uuid4().hex}"
-    with psycopg.connect(postgres_server.url(), autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template_dpp").format(sql.Identifier(name)))
-    return postgres_server.url(name)
-
-
 @pytest.fixture
-def refusing(shared_url: str, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
-    environ = {"DATABASE_URL": shared_url, "DPP_AUTH_ERROR_WAKE_QUEUE_URL": "http://127.0.0.1:1/none"}
-    with closing(Database(shared_url)) as database, closing(AuthErrorsApi(database, environ, monkeypatch)) as made:
+def refusing(shared_database: str, aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthErrorsApi]:
+    environ = {"DATABASE_URL": shared_database, "DPP_AUTH_ERROR_WAKE_QUEUE_URL": "http://127.0.0.1:1/none"}
+    with closing(Database(shared_database)) as database, closing(AuthErrorsApi(database, environ, monkeypatch)) as made:
         yield made
-        assert rows(database, "SELECT count(*) FROM auth_error") == [(0,)]
-        assert rows(database, "SELECT count(*) FROM outbox_message") == [(0,)]
-
-
-def rows(database: Database, statement: str, *params: object) -> list[tuple[Any, ...]]:
-    with database.connection() as connection:
-        return connection.execute(statement.encode(), params).fetchall()
+        assert made.sql("SELECT count(*) FROM auth_error") == [(0,)]
+        assert made.sql("SELECT count(*) FROM outbox_message") == [(0,)]
 
 
 def stored(client: AuthErrorsApi, field: str, **changes: Any) -> str | None:
     """A field of a new error, as stored."""
     found = client.reported(**changes)
-    [(value,)] = rows(client.database, f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", found)
+    [(value,)] = client.sql(f"SELECT {A_KEPT_FIELD[field]} FROM auth_error WHERE auth_error_id = %s", (found,))
     return None if value is None else str(value)
 
 
@@ -124,7 +106,7 @@ class TestReporting:
         assert (answer.body["requestId"], answer.body["status"]) == ("req-1", "NEW")
         found = answer.body["authErrorId"]
         assert answer.headers["Location"] == f"auth-errors/{found}"
-        [(payload, key)] = rows(client.database, "SELECT payload, idempotency_key FROM outbox_message")
+        [(payload, key)] = client.sql("SELECT payload, idempotency_key FROM outbox_message")
         assert key == f"auth_error:recorded:{found}"
         assert (payload["authErrorId"], payload["requestId"]) == (found, "req-1")
         assert [message["Body"] for message in queues.waiting(queues.wake)] == ["wake"]
@@ -248,7 +230,7 @@ class TestSanitization:
     def test_path_is_stored_without_query(self, client: AuthErrorsApi, path: str) -> None:
         found = client.reported(requestPath=path)
         assert client.ask(f"/{found}").body["requestPath"] == "/login"
-        [(row,)] = rows(client.database, "SELECT auth_error::text FROM auth_error")
+        [(row,)] = client.sql("SELECT auth_error::text FROM auth_error")
         assert "s3cret" not in row
 
     def test_path_with_only_a_query_is_absent(self, client: AuthErrorsApi) -> None:
@@ -263,7 +245,7 @@ class TestSanitization:
         assert client.report(a_report(requestId="r", stacktrace="x" * room)).status == 201
         answer = client.report(a_report(requestId="s", stacktrace="x" * (room + 1)))
         assert (answer.status, answer.body["reason_code"]) == (413, "PAYLOAD_TOO_LARGE")
-        assert rows(client.database, "SELECT dedup_key FROM auth_error") == [("r",)]
+        assert client.sql("SELECT dedup_key FROM auth_error") == [("r",)]
 
     @pytest.mark.parametrize(
         ("written", "expected"),
@@ -294,7 +276,7 @@ class TestDuplicates:
         assert (first.status, again.status) == (201, 200)
         assert first.body == again.body
         assert first.headers["Location"] == again.headers["Location"]
-        assert rows(client.database, "SELECT count(*) FROM outbox_message") == [(1,)]
+        assert client.sql("SELECT count(*) FROM outbox_message") == [(1,)]
         assert len(queues.waiting(queues.wake)) == 1
 
     def test_repeated_report_returns_the_current_status(self, client: AuthErrorsApi, machinery: Machinery) -> None:
@@ -345,10 +327,10 @@ class TestDuplicates:
         body = a_report()
         client.report(body)
         every = "SELECT a::text, (SELECT count(*) FROM outbox_message) FROM auth_error a"
-        before = rows(client.database, every)
+        before = client.sql(every)
         answer = client.report(body | changes)
         assert (answer.status, answer.body["reason_code"]) == (409, "AUTH_ERROR_CONFLICT")
-        assert rows(client.database, every) == before
+        assert client.sql(every) == before
 
     def test_same_id_of_another_tenant_is_a_different_error(self, client: AuthErrorsApi) -> None:
         body = a_report()

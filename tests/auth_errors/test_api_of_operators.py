@@ -8,9 +8,9 @@ import pytest
 
 from dpp.auth_errors.decisions.decide import decide_cluster
 from tests.auth_errors.api import AuthErrorsApi, Machinery, a_report
-from tests.auth_errors.test_api import AN_ID, client, machinery, queues, refusing, rows, shared_url
+from tests.auth_errors.test_api import AN_ID, client, machinery, queues, refusing
 
-__all__ = ["client", "machinery", "queues", "refusing", "shared_url"]  # fixtures of the same API
+__all__ = ["client", "machinery", "queues", "refusing"]  # fixtures of the same API
 
 NOON = datetime(2026, 2, 13, 12, tzinfo=UTC)
 EVERY_DECISION = ["PROCESS", "RESOLVE", "IGNORE", "FAIL", "ESCALATE"]
@@ -200,7 +200,7 @@ class TestDecisions:
         assert first.body == again.body
         assert (first.body["fromStatus"], first.body["toStatus"]) == ("NEW", "RESOLVED")
         assert first.body["inputs"] == {"status": "NEW", "retryCount": 0, "clusters": []}
-        assert rows(client.database, "SELECT count(*) FROM auth_error_decision") == [(1,)]
+        assert client.sql("SELECT count(*) FROM auth_error_decision") == [(1,)]
 
     @pytest.mark.parametrize("changes", [{"reason": "another"}, {"decisionType": "IGNORE"}])
     def test_different_decision_with_the_same_id_is_409(self, client: AuthErrorsApi, changes: dict[str, Any]) -> None:

@@ -110,9 +110,9 @@ ACTS = {
 
 
 @pytest.fixture(scope="module")
-def crashes(env_url: str) -> Iterator[FlowCrashes]:
+def crashes(shared_database: str) -> Iterator[FlowCrashes]:
     """One for the whole module."""
-    with open_environment(env_url) as opened:
+    with open_environment(shared_database) as opened:
         yield FlowCrashes(opened, ACTS)
 
 

@@ -20,10 +20,8 @@ from dpp.lifecycle.retention.control import CleanerEffects, start_daily, start_m
 from dpp.lifecycle.retention.model import ClassReport, Cleanup
 from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
-from dpp_cli.local.servers import PostgresServer
 from tests.retention.crash_environment import Act, CleanerCrashes, announce
 from tests.retention.environment import DAY, NIGHT, Environment
-from tests.support.databases import new_database
 
 _OLD = NIGHT - 40 * DAY
 _YOUNG = NIGHT - DAY
@@ -142,11 +140,10 @@ ACTS = {
 
 
 @pytest.fixture(scope="module")
-def crashes(postgres_server: PostgresServer) -> Iterator[CleanerCrashes]:
+def crashes(shared_database: str) -> Iterator[CleanerCrashes]:
     """One for the whole module."""
-    url = new_database(postgres_server)
-    with closing(Database(url)) as database, psycopg.connect(url, autocommit=True) as admin:
-        yield CleanerCrashes(Environment(url, database), admin, ACTS)
+    with closing(Database(shared_database)) as database, psycopg.connect(shared_database, autocommit=True) as admin:
+        yield CleanerCrashes(Environment(shared_database, database), admin, ACTS)
 
 
 @pytest.mark.parametrize("act", list(ACTS))

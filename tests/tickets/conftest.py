@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpp_cli.local.servers import PostgresServer
-from tests.support.databases import new_database
 from tests.tickets.environment import Environment, open_environment
 
 
@@ -16,7 +14,7 @@ def env(database_url: str, aws: None) -> Iterator[Environment]:
 
 
 @pytest.fixture(scope="module")
-def shared_env(postgres_server: PostgresServer, aws: None) -> Iterator[Environment]:
+def shared_env(shared_database: str, aws: None) -> Iterator[Environment]:
     """One environment for all tests of a module."""
-    with open_environment(new_database(postgres_server)) as opened:
+    with open_environment(shared_database) as opened:
         yield opened

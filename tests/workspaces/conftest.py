@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpp_cli.local.servers import PostgresServer
-from tests.support.databases import new_database
 from tests.workspaces.environment import Environment, open_environment
 from tests.workspaces.memory_provider import MemoryProvider, provider_of
 
@@ -20,9 +18,3 @@ def env(database_url: str, fleet: MemoryProvider) -> Iterator[Environment]:
     with open_environment(database_url, provider_of(fleet)) as opened:
         fleet.archives.now = opened.clock
         yield opened
-
-
-@pytest.fixture(scope="module")
-def shared_database(postgres_server: PostgresServer) -> str:
-    """A database for all tests of a module."""
-    return new_database(postgres_server)

@@ -1,22 +1,19 @@
 """Calls the API of workspaces in this process, over real Postgres and in-memory queues."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
-from dpp.money.credits import create_tenant
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp.platform.keys import api_keys
 from dpp_cli.docs.openapi import workspace_examples as examples
-from tests.support.api import Answer, gateway_event, lambda_context
+from tests.support.api import Answer
+from tests.support.function_client import FunctionClient
 from tests.support.memory_sqs import MemorySqs
 from tests.workspaces.environment import LOOKS, STRANGER, TENANT, Environment
 from workspaces_api import handler as handler_module
-from workspaces_api.handler import handler, wiring
 
 ROOT = "/v1/workspaces"
 YEAR_SECONDS = 365 * 24 * 3600
@@ -25,39 +22,18 @@ OF_ONE = [("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/events"), ("POST
 ROUTES = [("POST", ""), ("GET", ""), *((method, f"/{AN_ID}{below}") for method, below in OF_ONE)]
 
 
-class WorkspacesApi:
+class WorkspacesApi(FunctionClient):
     """A client with the keys of two tenants, the owner and a stranger; calls are the owner's by default."""
 
     def __init__(
         self, database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, sqs: MemorySqs | None = None
     ) -> None:
-        self.database = database
         self.sqs = sqs or MemorySqs()
-        self._monkeypatch = monkeypatch
         monkeypatch.setattr(handler_module, "Queue", lambda url: Queue(url, lambda: cast(Any, self.sqs)))
-        self.rewire(DATABASE_URL=database_url, DPP_WORKSPACE_LOOK_QUEUE_URL=LOOKS)
+        environ = {"DATABASE_URL": database_url, "DPP_WORKSPACE_LOOK_QUEUE_URL": LOOKS}
+        super().__init__("workspaces_api", database, environ, monkeypatch)
         self.owner = self.key_of(TENANT)
         self.stranger = self.key_of(STRANGER)
-
-    def rewire(self, **environ: str) -> None:
-        """Restart the function with additional environment variables."""
-        self.close()
-        for name, value in environ.items():
-            self._monkeypatch.setenv(name, value)
-
-    def close(self) -> None:
-        """Close the connections of the function's wiring; the next call builds it again."""
-        if wiring.cache_info().currsize:
-            wiring().database.close()
-        wiring.cache_clear()
-
-    def key_of(self, tenant_id: str) -> str:
-        """A key of a tenant, which is created if needed."""
-        minted = api_keys.mint()
-        with self.database.connection() as connection:
-            create_tenant(connection, tenant_id, "A tenant", 60)
-            api_keys.store(connection, minted, tenant_id)
-        return minted.token
 
     def create(
         self, body: object = None, *, key: str | None = None, raw: str | bytes | None = None, token: str | None = None
@@ -76,8 +52,7 @@ class WorkspacesApi:
 
     def pages(self, token: str | None = None, **query: str | list[str]) -> Answer:
         """GET /v1/workspaces."""
-        asked = {name: value if isinstance(value, list) else [value] for name, value in query.items()}
-        return self.call("GET", token=token, query=asked)
+        return self.call("GET", token=token, query=query)
 
     def read(self, workspace_id: str | UUID, token: str | None = None) -> Answer:
         """GET /v1/workspaces/{workspace_id}."""
@@ -102,24 +77,9 @@ class WorkspacesApi:
         """POST /v1/workspaces/{workspace_id}/connect."""
         return self.call("POST", f"/{workspace_id}/connect", token=token)
 
-    def call(
-        self,
-        method: str,
-        below: str = "",
-        *,
-        token: str | None = None,
-        headers: Mapping[str, str | list[str]] | None = None,
-        query: Mapping[str, list[str]] | None = None,
-        body: str | bytes | None = None,
-    ) -> Answer:
-        """Make any call below the root. A token of "" sends no key; a header given as a list is sent repeatedly."""
-        values = {} if body is None else {"Content-Type": ["application/json"]}
-        values |= {name: v if isinstance(v, list) else [v] for name, v in (headers or {}).items()}
-        if token != "":
-            values.setdefault("Authorization", [f"Bearer {token or self.owner}"])
-        answer: Any = handler(gateway_event(method, ROOT + below, values, body, query), lambda_context())
-        sent = {name: found[0] for name, found in answer["multiValueHeaders"].items()}
-        return Answer(answer["statusCode"], sent, answer["body"])
+    def call(self, method: str, path: str = "", *, token: str | None = None, **sent: Any) -> Answer:
+        """Make any call below the root. A token of "" sends no key."""
+        return super().call(method, ROOT + path, token=self.owner if token is None else token, **sent)
 
     def forget_hints(self) -> None:
         """Drop the hints that were sent so far."""
