@@ -84,7 +84,9 @@ DECLARE
   row_before jsonb;
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    IF NOT row_after @> TG_ARGV[1]::jsonb THEN
+    -- A NULL is for the column's own NOT NULL to refuse.
+    IF EXISTS (SELECT FROM jsonb_each(TG_ARGV[1]::jsonb) AS wanted
+               WHERE row_after -> wanted.key NOT IN (wanted.value, 'null')) THEN
       RAISE EXCEPTION 'a new row of % has %', TG_TABLE_NAME, TG_ARGV[1]
         USING ERRCODE = 'check_violation', CONSTRAINT = TG_TABLE_NAME || '_transition';
     END IF;
