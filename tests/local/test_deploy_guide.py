@@ -202,7 +202,7 @@ def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
 def test_the_costs_are_those_of_the_script_and_add_up() -> None:
     """Write them anew with `python -m dpp_cli.docs.costs`."""
     assert costs.written_into(GUIDE) == GUIDE
-    table = GUIDE.partition(costs.BEGIN)[2].partition(costs.END)[0]
+    table = GUIDE.partition(costs.PLATFORM.begin)[2].partition(costs.END)[0]
     sums: dict[int, list[Decimal]] = {4: [], 6: []}
     for line in table.splitlines():
         cells = [cell.strip().replace(",", "") for cell in line.split("|")]
@@ -218,7 +218,7 @@ def test_the_costs_are_those_of_the_script_and_add_up() -> None:
 
 
 def test_the_costs_of_workspaces_add_up() -> None:
-    table = GUIDE.partition(costs.BEGIN_WORKSPACES)[2].partition(costs.END_WORKSPACES)[0]
+    table = GUIDE.partition(costs.WORKSPACES_BILL.begin)[2].partition(costs.END)[0]
     rows = [line.split("|") for line in table.splitlines() if line.startswith("|")][2:]
     assert len(rows) == len(costs.OF_WORKSPACES) + 1
     for column in (4, 6):
@@ -258,5 +258,5 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
 
 
 def test_a_page_without_a_place_for_the_costs_is_refused() -> None:
-    with pytest.raises(ValueError, match="no place for the costs"):
+    with pytest.raises(ValueError, match="lacks the marks of a generated section"):
         costs.written_into("# Deploy\n")

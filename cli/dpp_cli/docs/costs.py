@@ -4,24 +4,20 @@ Nodes, zones and gigabytes come from `cdk/dpp_cdk/settings/sizes.py`; what depen
 the list prices of us-east-1 in US dollars, without free tiers, discounts and taxes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from dpp.lifecycle.retention.periods import Retention
+from dpp_cli.docs.marked import rewritten
 from dpp_cli.paths import ROOT, importable
 
 if TYPE_CHECKING:
     from dpp_cdk.settings.sizes import Size
 
 PATH = ROOT / "docs" / "deploy.md"
-BEGIN, END = "<!-- costs: python -m dpp_cli.docs.costs -->", "<!-- end of costs -->"
-BEGIN_WORKSPACES = "<!-- costs of workspaces: python -m dpp_cli.docs.costs -->"
-END_WORKSPACES = "<!-- end of the costs of workspaces -->"
-
-BEGIN_LIFECYCLE = "<!-- costs of the flow: python -m dpp_cli.docs.costs -->"
-END_LIFECYCLE = "<!-- end of the costs of the flow -->"
+END = "<!-- end of the costs -->"
 
 HOURS = 730
 """Hours of a month, as in AWS's pricing calculator."""
@@ -112,6 +108,16 @@ def _priced(usd: str, per: str, *, confirmed: bool = True) -> Price:
 _LOGS = Price((_LOG_TAKEN_IN + _LOG_KEPT_A_MONTH * _LOG_DAYS / 30).quantize(Decimal("0.001")), "GB")
 """Price of logs: ingested once, kept for the retention period."""
 
+_GB_SECOND = _priced("0.0000133334", "GB-second")
+_INVOCATION = _priced("0.0000002", "request")
+_SQS_REQUEST = _priced("0.0000004", "request", confirmed=False)
+_ALARM = _priced("0.10", "alarm")
+_SERIES = _priced("0.30", "series")
+_ENDPOINT = _priced("0.01", "hour and zone")
+_SECRET = _priced("0.40", "secret")
+_S3_WRITE = _priced("0.000005", "request", confirmed=False)
+_S3_STORED = _priced("0.023", "GB", confirmed=False)
+
 _INSTANCES = {"t4g.micro": _priced("0.016", "hour"), "m7g.large": _priced("0.168", "hour", confirmed=False)}
 _NODES = {"cache.t4g.micro": _priced("0.0128", "hour"), "cache.m7g.large": _priced("0.1264", "hour", confirmed=False)}
 
@@ -148,32 +154,30 @@ FIXED: Sequence[Line] = (
     *(_node(name) for name in _NODES),
     Line(
         "Interface endpoints (SQS, Secrets Manager, STS, Lambda)",
-        _priced("0.01", "hour and zone"),
+        _ENDPOINT,
         lambda size: INTERFACE_ENDPOINTS * size.endpoint_zones * HOURS,
     ),
-    Line("Secrets", _priced("0.40", "secret"), lambda _: 2),
-    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: ALARMS[size.name]),
-    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: METRIC_SERIES),
+    Line("Secrets", _SECRET, lambda _: 2),
+    Line("CloudWatch alarms", _ALARM, lambda size: ALARMS[size.name]),
+    Line("CloudWatch metrics", _SERIES, lambda _: METRIC_SERIES),
     Line("CloudWatch dashboard", _priced("3.00", "dashboard"), lambda _: 1),
-    Line("Jobs: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _FIRINGS * _FIRING_GB_SECONDS),
-    Line("Jobs: Lambda requests", _priced("0.0000002", "request"), lambda _: _FIRINGS),
+    Line("Jobs: Lambda arm64", _GB_SECOND, lambda _: _FIRINGS * _FIRING_GB_SECONDS),
+    Line("Jobs: Lambda requests", _INVOCATION, lambda _: _FIRINGS),
     Line("Jobs: logs", _LOGS, lambda _: _FIRINGS * 2 * _KB),
-    Line("Jobs: S3 writes of reports", _priced("0.000005", "request", confirmed=False), lambda _: _REPORT_WRITES),
-    Line("SQS, empty receives", _priced("0.0000004", "request", confirmed=False), lambda _: _POLLS + _TICKS),
+    Line("Jobs: S3 writes of reports", _S3_WRITE, lambda _: _REPORT_WRITES),
+    Line("SQS, empty receives", _SQS_REQUEST, lambda _: _POLLS + _TICKS),
 )
 """Fixed costs, which do not depend on use."""
 
 BY_USE: Sequence[Line] = (
     Line("API Gateway REST", _priced("0.0000035", "request"), lambda size: _runs(size) * REQUESTS_A_RUN),
     Line(
-        "Lambda arm64",
-        _priced("0.0000133334", "GB-second"),
-        lambda size: _runs(size) * (REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS),
+        "Lambda arm64", _GB_SECOND, lambda size: _runs(size) * (REQUESTS_A_RUN * _REQUEST_GB_SECONDS + _WORK_GB_SECONDS)
     ),
-    Line("Lambda requests", _priced("0.0000002", "request"), lambda size: _runs(size) * (REQUESTS_A_RUN + 1)),
-    Line("SQS", _priced("0.0000004", "request", confirmed=False), lambda size: _runs(size) * 3),
-    Line("S3 storage", _priced("0.023", "GB", confirmed=False), lambda size: _runs(size) * ENVELOPE_KB * _KB),
-    Line("S3 writes", _priced("0.000005", "request", confirmed=False), _runs),
+    Line("Lambda requests", _INVOCATION, lambda size: _runs(size) * (REQUESTS_A_RUN + 1)),
+    Line("SQS", _SQS_REQUEST, lambda size: _runs(size) * 3),
+    Line("S3 storage", _S3_STORED, lambda size: _runs(size) * ENVELOPE_KB * _KB),
+    Line("S3 writes", _S3_WRITE, _runs),
     Line("S3 reads", _priced("0.0000004", "request", confirmed=False), _runs),
     Line(f"Logs, taken in and kept {_LOG_DAYS} days", _LOGS, lambda size: _runs(size) * LOG_KB * _KB),
     Line("Endpoint traffic", _priced("0.01", "GB"), lambda size: _runs(size) * 10 * _KB),
@@ -189,18 +193,14 @@ def _workspaces(size: "Size") -> int:
 OF_WORKSPACES: Sequence[Line] = (
     Line(
         "Interface endpoints (ECS, EFS, ECR twice, logs)",
-        _priced("0.01", "hour and zone"),
+        _ENDPOINT,
         lambda size: WORKSPACE_ENDPOINTS * size.endpoint_zones * HOURS,
     ),
-    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: WORKSPACE_ALARMS[size.name]),
-    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: WORKSPACE_SERIES),
-    Line("Scans: Lambda arm64", _priced("0.0000133334", "GB-second"), lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS),
+    Line("CloudWatch alarms", _ALARM, lambda size: WORKSPACE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _SERIES, lambda _: WORKSPACE_SERIES),
+    Line("Scans: Lambda arm64", _GB_SECOND, lambda _: _WORKSPACE_FIRINGS * _LOOK_GB_SECONDS),
     Line("Scans: logs", _LOGS, lambda _: _WORKSPACE_FIRINGS * 2 * _KB),
-    Line(
-        "SQS, receives and sends",
-        _priced("0.0000004", "request", confirmed=False),
-        lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS,
-    ),
+    Line("SQS, receives and sends", _SQS_REQUEST, lambda _: _WORKSPACE_POLLS + 3 * _WORKSPACE_FIRINGS),
     Line("Fargate, Linux on arm64: CPU", _priced("0.03238", "vCPU hour"), lambda size: _workspaces(size) * _RUN_HOURS),
     Line(
         "Fargate, Linux on arm64: memory",
@@ -215,35 +215,53 @@ OF_WORKSPACES: Sequence[Line] = (
     Line("EFS storage", _priced("0.30", "GB"), lambda size: _workspaces(size) * _HOME_GB),
     Line("EFS, read to archive", _priced("0.03", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
     Line("EFS, written to restore", _priced("0.06", "GB"), lambda size: _workspaces(size) * _HOME_GB * _MOVES),
-    Line(
-        "S3 storage of archives", _priced("0.023", "GB", confirmed=False), lambda size: _workspaces(size) * _ARCHIVE_GB
-    ),
-    Line(
-        "Homes: Lambda arm64",
-        _priced("0.0000133334", "GB-second"),
-        lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS,
-    ),
+    Line("S3 storage of archives", _S3_STORED, lambda size: _workspaces(size) * _ARCHIVE_GB),
+    Line("Homes: Lambda arm64", _GB_SECOND, lambda size: _workspaces(size) * _MOVES * _MOVE_GB_SECONDS),
 )
 """Additional costs of workspaces."""
 
 OF_LIFECYCLE: Sequence[Line] = (
-    Line("Secret", _priced("0.40", "secret"), lambda _: 1),
-    Line("CloudWatch alarms", _priced("0.10", "alarm"), lambda size: LIFECYCLE_ALARMS[size.name]),
-    Line("CloudWatch metrics", _priced("0.30", "series"), lambda _: LIFECYCLE_SERIES),
+    Line("Secret", _SECRET, lambda _: 1),
+    Line("CloudWatch alarms", _ALARM, lambda size: LIFECYCLE_ALARMS[size.name]),
+    Line("CloudWatch metrics", _SERIES, lambda _: LIFECYCLE_SERIES),
     Line(
-        "Roles: Lambda arm64",
-        _priced("0.0000133334", "GB-second"),
-        lambda _: _ROLE_FIRINGS * _FIRING_GB_SECONDS + 2 * _ASKED * _ASKED_GB_SECONDS,
+        "Roles: Lambda arm64", _GB_SECOND, lambda _: _ROLE_FIRINGS * _FIRING_GB_SECONDS + 2 * _ASKED * _ASKED_GB_SECONDS
     ),
-    Line("Roles: Lambda requests", _priced("0.0000002", "request"), lambda _: _ROLE_FIRINGS + _ASKED),
+    Line("Roles: Lambda requests", _INVOCATION, lambda _: _ROLE_FIRINGS + _ASKED),
     Line("Roles: logs", _LOGS, lambda _: (_ROLE_FIRINGS + _ASKED) * 2 * _KB),
-    Line(
-        "SQS, receives and sends",
-        _priced("0.0000004", "request", confirmed=False),
-        lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60,
-    ),
+    Line("SQS, receives and sends", _SQS_REQUEST, lambda _: 5 * HOURS * 3600 // 20 + 3 * HOURS * 60),
 )
 """Additional costs of the event flow. A role is also paid for while it waits for the outside function."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """A table of docs/deploy.md: its assumptions, and its parts by the name of their sums. `total`: the last sum."""
+
+    name: str
+    assumptions: str
+    parts: Mapping[str, Sequence[Line]]
+    total: str | None = None
+
+    @property
+    def begin(self) -> str:
+        """The mark before the table."""
+        return f"<!-- {self.name}: python -m dpp_cli.docs.costs -->"
+
+    def render(self) -> str:
+        """Render assumptions and table."""
+        sizes = _sizes()
+        rows = [self.assumptions, "", *_head(sizes)]
+        for name, lines in self.parts.items():
+            rows += [*(_row(line, sizes) for line in lines), _sum(name, lines, sizes)]
+        if self.total is not None:
+            rows.append(_sum(self.total, [line for lines in self.parts.values() for line in lines], sizes))
+        return "\n".join(rows)
+
+
+PLATFORM = Bill("costs", ASSUMPTIONS, {"fixed": FIXED, "per use": BY_USE}, total="a month")
+WORKSPACES_BILL = Bill("costs of workspaces", WORKSPACE_ASSUMPTIONS, {"a month, in addition": OF_WORKSPACES})
+LIFECYCLE_BILL = Bill("costs of the flow", LIFECYCLE_ASSUMPTIONS, {"a month, in addition": OF_LIFECYCLE})
 
 
 def total(lines: Sequence[Line], size: "Size") -> Decimal:
@@ -251,49 +269,11 @@ def total(lines: Sequence[Line], size: "Size") -> Decimal:
     return sum((line.usd(size) for line in lines), Decimal())
 
 
-def render() -> str:
-    """Render the table of a basic deployment between its marks."""
-    sizes = _sizes()
-    rows = [BEGIN, ASSUMPTIONS, "", *_head(sizes)]
-    rows += [_row(line, sizes) for line in FIXED]
-    rows.append(_sum("fixed", FIXED, sizes))
-    rows += [_row(line, sizes) for line in BY_USE]
-    rows.append(_sum("per use", BY_USE, sizes))
-    rows.append(_sum("a month", [*FIXED, *BY_USE], sizes))
-    return "\n".join([*rows, END])
-
-
-def render_workspaces() -> str:
-    """Render the table of workspaces between its marks."""
-    sizes = _sizes()
-    rows = [BEGIN_WORKSPACES, WORKSPACE_ASSUMPTIONS, "", *_head(sizes)]
-    rows += [_row(line, sizes) for line in OF_WORKSPACES]
-    rows.append(_sum("a month, in addition", OF_WORKSPACES, sizes))
-    return "\n".join([*rows, END_WORKSPACES])
-
-
-def render_lifecycle() -> str:
-    """Render the table of the event flow between its marks."""
-    sizes = _sizes()
-    rows = [BEGIN_LIFECYCLE, LIFECYCLE_ASSUMPTIONS, "", *_head(sizes)]
-    rows += [_row(line, sizes) for line in OF_LIFECYCLE]
-    rows.append(_sum("a month, in addition", OF_LIFECYCLE, sizes))
-    return "\n".join([*rows, END_LIFECYCLE])
-
-
 def written_into(page: str) -> str:
     """Replace the page's tables with current ones. Raises ValueError without the marks."""
-    page = _put(page, BEGIN, render(), END)
-    page = _put(page, BEGIN_WORKSPACES, render_workspaces(), END_WORKSPACES)
-    return _put(page, BEGIN_LIFECYCLE, render_lifecycle(), END_LIFECYCLE)
-
-
-def _put(page: str, begin: str, table: str, end: str) -> str:
-    before, found, rest = page.partition(begin)
-    _, ended, after = rest.partition(end)
-    if not found or not ended:
-        raise ValueError(f"{PATH.name} has no place for the costs: {begin} … {end}")
-    return before + table + after
+    for bill in (PLATFORM, WORKSPACES_BILL, LIFECYCLE_BILL):
+        page = rewritten(page, bill.begin, bill.render(), END, PATH)
+    return page
 
 
 def _head(sizes: Sequence["Size"]) -> list[str]:
