@@ -200,10 +200,6 @@ WHERE e.sequence > %(above)s AND e.analyzed_at IS NOT NULL AND NOT EXISTS (
   WHERE i.auth_error_id = e.auth_error_id AND c.hash_version = %(hash_version)s)
 ORDER BY e.sequence LIMIT %(limit)s
 
--- name: clock
--- Postgres's clock (D1).
-SELECT coalesce(%(now)s, now())
-
 -- name: escalated_lately
 -- The number of escalations by policies within some seconds, among the last 1,000 decisions.
 SELECT count(*) FROM (

@@ -13,11 +13,14 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.machine import AuthErrorStatus, DecisionType
-from dpp.auth_errors.model import AuthError, AuthErrorReport, AuthErrorTransition, Cluster, DecidedBy, Decision
-from dpp.platform.db.postgres import Connection, named_rows
+from dpp.auth_errors.model import AuthError, AuthErrorReport, AuthErrorTransition, Cluster, Decision
+from dpp.platform.db.clock import transaction_start
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.rows import row_as, rows_as
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.auth_errors", "queries.sql")
+clock = transaction_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,12 @@ def insert_decision(connection: Connection, decision: Decision, now: datetime | 
 
 
 def decision(connection: Connection, decision_id: UUID) -> Decision | None:
-    found = _rows(connection, "decision", {"decision_id": decision_id})
-    return _decision(found[0]) if found else None
+    return row_as(Decision, connection, QUERIES["decision"], {"decision_id": decision_id})
 
 
 def decisions(connection: Connection, auth_error_id: UUID) -> list[Decision]:
     """The decisions on an error, the oldest first."""
-    return [_decision(row) for row in _rows(connection, "decisions", {"auth_error_id": auth_error_id})]
+    return rows_as(Decision, connection, QUERIES["decisions"], {"auth_error_id": auth_error_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,29 +150,19 @@ class SystemDecision:
 
 def system_decisions(connection: Connection, below: int, limit: int) -> list[SystemDecision]:
     """Up to `limit` decisions of policies below a sequence, the newest first."""
-    rows = _rows(connection, "system_decisions", {"below": below, "limit": limit})
-    return [SystemDecision(**row | {"decision_type": DecisionType(row["decision_type"])}) for row in rows]
+    return rows_as(SystemDecision, connection, QUERIES["system_decisions"], {"below": below, "limit": limit})
 
 
 def transitions(connection: Connection, auth_error_id: UUID) -> list[AuthErrorTransition]:
     """An error's history, the oldest first."""
-    return [
-        AuthErrorTransition(
-            from_status=AuthErrorStatus(row["from_status"]) if row["from_status"] else None,
-            to_status=AuthErrorStatus(row["to_status"]),
-            actor=row["actor"],
-            failure=row["failure"],
-            happened_at=row["happened_at"],
-        )
-        for row in _rows(connection, "transitions", {"auth_error_id": auth_error_id})
-    ]
+    return rows_as(AuthErrorTransition, connection, QUERIES["transitions"], {"auth_error_id": auth_error_id})
 
 
 def page(connection: Connection, which: Filter, start: PageKey, limit: int) -> list[AuthError]:
     """Up to `limit` errors behind a page key, the newest occurrence first."""
     params = asdict(which) | asdict(start) | {"limit": limit}
     name = "page" if which.cluster_id is None else "page_of_cluster"
-    return [_error(row) for row in _rows(connection, name, params)]
+    return rows_as(AuthError, connection, QUERIES[name], params)
 
 
 def open_of_cluster(
@@ -200,23 +192,22 @@ def join_cluster(
         "sequence": error.sequence,
         "reported_at": error.created_at,
     }
-    (row,) = _rows(connection, "join_cluster", params)
-    return Cluster(**row)
+    (joined,) = rows_as(Cluster, connection, QUERIES["join_cluster"], params)
+    return joined
 
 
 def cluster(connection: Connection, cluster_id: UUID) -> Cluster | None:
-    found = _rows(connection, "cluster", {"cluster_id": cluster_id})
-    return Cluster(**found[0]) if found else None
+    return row_as(Cluster, connection, QUERIES["cluster"], {"cluster_id": cluster_id})
 
 
 def clusters_of(connection: Connection, auth_error_id: UUID) -> list[Cluster]:
     """The clusters of an error, the newest version of the hash first."""
-    return [Cluster(**row) for row in _rows(connection, "clusters_of", {"auth_error_id": auth_error_id})]
+    return rows_as(Cluster, connection, QUERIES["clusters_of"], {"auth_error_id": auth_error_id})
 
 
 def clusters(connection: Connection, limit: int) -> list[Cluster]:
     """The clusters with the newest errors."""
-    return [Cluster(**row) for row in _rows(connection, "clusters", {"limit": limit})]
+    return rows_as(Cluster, connection, QUERIES["clusters"], {"limit": limit})
 
 
 def seen_lately(
@@ -279,8 +270,7 @@ class PolicySet:
 
 def policy_set(connection: Connection, version: int | None = None) -> PolicySet | None:
     """This version, or the newest for None; None if it doesn't exist."""
-    found = _rows(connection, "policy_set", {"version": version})
-    return PolicySet(**found[0]) if found else None
+    return row_as(PolicySet, connection, QUERIES["policy_set"], {"version": version})
 
 
 def insert_policies(connection: Connection, policies: Sequence[Mapping[str, Any]], actor: str, reason: str) -> int:
@@ -293,36 +283,8 @@ def insert_policies(connection: Connection, policies: Sequence[Mapping[str, Any]
 def not_hashed(connection: Connection, hash_version: str, above: int, limit: int) -> list[AuthError]:
     """Analysed errors that are in no cluster of this hash version, in the order of recording."""
     params = {"hash_version": hash_version, "above": above, "limit": limit}
-    return [_error(row) for row in _rows(connection, "not_hashed", params)]
-
-
-def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock: inside a transaction, the time of its start (D1)."""
-    (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
-    found: datetime = row[0]
-    return found
+    return rows_as(AuthError, connection, QUERIES["not_hashed"], params)
 
 
 def _one(connection: Connection, name: str, params: Mapping[str, object]) -> AuthError | None:
-    rows = _rows(connection, name, params)
-    return _error(rows[0]) if rows else None
-
-
-def _rows(connection: Connection, name: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
-    return named_rows(connection, QUERIES[name], params)
-
-
-def _error(row: dict[str, Any]) -> AuthError:
-    return AuthError(**row | {"status": AuthErrorStatus(row["status"])})
-
-
-def _decision(row: dict[str, Any]) -> Decision:
-    return Decision(
-        **row
-        | {
-            "decision_type": DecisionType(row["decision_type"]),
-            "decided_by": DecidedBy(row["decided_by"]),
-            "from_status": AuthErrorStatus(row["from_status"]),
-            "to_status": AuthErrorStatus(row["to_status"]),
-        }
-    )
+    return row_as(AuthError, connection, QUERIES[name], params)

@@ -112,10 +112,6 @@ WITH stale AS (
 )
 SELECT request_id, request_type, last_processed_at FROM cleaned ORDER BY last_processed_at, request_id
 
--- name: clock
--- Postgres's clock (D1).
-SELECT coalesce(%(now)s, now())
-
 -- name: insert_report
 -- Insert a report in the transaction of the changes that it reports; zero rows: the snapshot's key is taken.
 INSERT INTO ticket_reaper_reports (asof, actor, breaker_tripped, snapshot_key, report)

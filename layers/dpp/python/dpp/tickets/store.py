@@ -3,22 +3,24 @@
 `now` sets the clock in tests; in production it is None, and Postgres's clock decides (D1).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.clock import transaction_start
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.rows import row_as, rows_as
 from dpp.platform.db.sql import Queries
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, Backlog, CleanedTicket, RequestType, Ticket, TicketResult, TicketTransition
 from dpp.tickets.staleness import ReaperRules, result_message
 
 QUERIES = Queries("dpp.tickets", "queries.sql")
-_TICKET_COLUMNS = frozenset(field.name for field in fields(Ticket))
+clock = transaction_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +52,12 @@ def find(connection: Connection, request_id: UUID) -> Ticket | None:
 
 
 def result_of(connection: Connection, request_id: UUID) -> TicketResult | None:
-    rows = _rows(connection, "result", {"request_id": request_id})
-    return TicketResult(**rows[0] | {"status": TicketStatus(rows[0]["status"])}) if rows else None
+    return row_as(TicketResult, connection, QUERIES["result"], {"request_id": request_id})
 
 
 def transitions_of(connection: Connection, request_id: UUID) -> list[TicketTransition]:
     """A ticket's history, the oldest first."""
-    return [
-        TicketTransition(
-            from_status=TicketStatus(row["from_status"]) if row["from_status"] else None,
-            to_status=TicketStatus(row["to_status"]),
-            actor=row["actor"],
-            attempt=row["attempt"],
-            happened_at=row["happened_at"],
-        )
-        for row in _rows(connection, "transitions", {"request_id": request_id})
-    ]
+    return rows_as(TicketTransition, connection, QUERIES["transitions"], {"request_id": request_id})
 
 
 def page(
@@ -78,12 +70,12 @@ def page(
 ) -> list[Ticket]:
     """Up to `limit` tickets with a sequence below `below`, the newest first."""
     params = {"below": below, "limit": limit, "status": status, "request_type": request_type}
-    return [_ticket(row) for row in _rows(connection, "page_tickets", params)]
+    return rows_as(Ticket, connection, QUERIES["page_tickets"], params)
 
 
 def page_stale(connection: Connection, rules: ReaperRules, limit: int, now: datetime | None = None) -> list[Ticket]:
     """Up to `limit` stale tickets, the oldest first."""
-    return [_ticket(row) for row in _rows(connection, "page_stale", _stale(rules, now) | {"limit": limit})]
+    return rows_as(Ticket, connection, QUERIES["page_stale"], _stale(rules, now) | {"limit": limit})
 
 
 def take_open(connection: Connection, processor_id: str, now: datetime | None = None) -> Ticket | None:
@@ -136,17 +128,7 @@ def reap(connection: Connection, rules: ReaperRules, now: datetime | None = None
         "processor_id": REAPER,
         "message": result_message(rules.threshold_seconds),
     }
-    return [
-        CleanedTicket(row["request_id"], RequestType(row["request_type"]), row["last_processed_at"])
-        for row in _rows(connection, "reap", params)
-    ]
-
-
-def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """Postgres's clock: inside a transaction, the time of its start (D1)."""
-    rows = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
-    found: datetime = rows[0][0]
-    return found
+    return rows_as(CleanedTicket, connection, QUERIES["reap"], params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +172,4 @@ def _stale(rules: ReaperRules, now: datetime | None) -> dict[str, object]:
 
 
 def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Ticket | None:
-    rows = _rows(connection, query, params)
-    return _ticket(rows[0]) if rows else None
-
-
-def _rows(connection: Connection, query: str, params: Mapping[str, object]) -> Sequence[dict[str, Any]]:
-    return named_rows(connection, QUERIES[query], params)
-
-
-def _ticket(row: Mapping[str, Any]) -> Ticket:
-    values = {name: value for name, value in row.items() if name in _TICKET_COLUMNS}
-    values["request_type"] = RequestType(values["request_type"])
-    values["current_status"] = TicketStatus(values["current_status"])
-    return Ticket(**values)
+    return row_as(Ticket, connection, QUERIES[query], params)

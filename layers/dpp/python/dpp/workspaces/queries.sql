@@ -10,10 +10,6 @@ SET LOCAL ROLE dpp_workspace_monitor
 -- Assumes the role of the reconciler for this transaction.
 SET LOCAL ROLE dpp_workspace_reconciler
 
--- name: clock
--- The time by Postgres's clock (D1).
-SELECT coalesce(%(now)s, clock_timestamp())
-
 -- name: find
 -- A workspace by its id.
 SELECT * FROM workspaces WHERE workspace_id = %(workspace_id)s

@@ -15,13 +15,16 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from dpp.platform.db.clock import present_time
 from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.rows import row_as, rows_as
 from dpp.platform.db.sql import Queries
 from dpp.workspaces.archives.garbage import ArchiveReferences
 from dpp.workspaces.model import Conditions, DesiredState, ErrorInfo, HomeContext, Operation, Phase, Workspace
-from dpp.workspaces.rows import conditions_json, error_json, home_json, workspace_from_row
+from dpp.workspaces.rows import conditions_json, error_json, home_json
 
 QUERIES = Queries("dpp.workspaces", "queries.sql")
+clock = present_time
 NO_BOUND = 2**62
 
 
@@ -39,13 +42,6 @@ def writing(connection: Connection, writer: Writer) -> Iterator[None]:
     with connection.transaction():
         connection.execute(QUERIES[writer.value])
         yield
-
-
-def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """The time by Postgres's clock (D1), or `now` if given."""
-    (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
-    found: datetime = row[0]
-    return found
 
 
 def find(connection: Connection, workspace_id: UUID) -> Workspace | None:
@@ -95,8 +91,7 @@ class Event:
 
 def events(connection: Connection, workspace_id: UUID, limit: int) -> list[Event]:
     """The latest events of a workspace, newest first."""
-    rows = named_rows(connection, QUERIES["events"], {"workspace_id": workspace_id, "limit": limit})
-    return [Event(**row) for row in rows]
+    return rows_as(Event, connection, QUERIES["events"], {"workspace_id": workspace_id, "limit": limit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,9 +328,8 @@ def _error(error: ErrorInfo | None) -> Jsonb | None:
 
 
 def _one(connection: Connection, name: str, params: Mapping[str, object]) -> Workspace | None:
-    rows = named_rows(connection, QUERIES[name], params)
-    return workspace_from_row(rows[0]) if rows else None
+    return row_as(Workspace, connection, QUERIES[name], params)
 
 
 def _many(connection: Connection, name: str, params: Mapping[str, object]) -> list[Workspace]:
-    return [workspace_from_row(row) for row in named_rows(connection, QUERIES[name], params)]
+    return rows_as(Workspace, connection, QUERIES[name], params)

@@ -13,7 +13,6 @@ from dpp.auth_errors.api.contract import (
     AuthErrorQuery,
     AuthErrorReceiptView,
     AuthErrorRequest,
-    AuthErrorTransitionView,
     AuthErrorView,
     ClusterDecidedView,
     ClusterDecisionRequest,
@@ -21,7 +20,6 @@ from dpp.auth_errors.api.contract import (
     ClusterView,
     DecisionRequest,
     DecisionView,
-    EventView,
     WholeAuthErrorView,
 )
 from dpp.auth_errors.api.read import Page, WholeAuthError
@@ -98,15 +96,7 @@ def error_view(error: AuthError) -> AuthErrorView:
 
 
 def whole_view(whole: WholeAuthError) -> WholeAuthErrorView:
-    return WholeAuthErrorView.model_validate(
-        _fields(whole.error)
-        | {
-            "clusters": tuple(cluster_view(one) for one in whole.clusters),
-            "decisions": tuple(decision_view(one) for one in whole.decisions),
-            "transitions": tuple(AuthErrorTransitionView.model_validate(asdict(one)) for one in whole.transitions),
-            "events": tuple(EventView.model_validate(asdict(one)) for one in whole.events),
-        }
-    )
+    return WholeAuthErrorView.model_validate(asdict(whole) | _fields(whole.error))
 
 
 def page_view(page: Page) -> AuthErrorPageView:

@@ -4,18 +4,17 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from dpp.auth_errors.errors import OutboxConflict
-from dpp.auth_errors.machine import OutboxStatus, ProcessedStatus
 from dpp.auth_errors.model import ClaimedEvent, OutboxEntry, ProcessedMessage
 from dpp.auth_errors.outbox.events import AGGREGATE_TYPE, EventDescriptor, EventType
-from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.postgres import Connection
+from dpp.platform.db.rows import row_as, rows_as
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.auth_errors.outbox", "outbox.sql")
@@ -92,13 +91,12 @@ class EventRef:
 
 def ensure_row_exists(connection: Connection, named: EventRef, now: datetime | None = None) -> None:
     """Insert the processed message if there is none and the outbox has the event. No other code inserts one."""
-    connection.execute(QUERIES["ensure_row_exists"], _named(named) | {"now": now})
+    connection.execute(QUERIES["ensure_row_exists"], asdict(named) | {"now": now})
 
 
 def processed(connection: Connection, named: EventRef) -> ProcessedMessage | None:
     """The processed message; None if the outbox has no such event."""
-    rows = named_rows(connection, QUERIES["processed"], _named(named))
-    return ProcessedMessage(**rows[0] | {"status": ProcessedStatus(rows[0]["status"])}) if rows else None
+    return row_as(ProcessedMessage, connection, QUERIES["processed"], asdict(named))
 
 
 def take_lease(
@@ -111,7 +109,7 @@ def take_lease(
     now: datetime | None = None,
 ) -> int | None:
     """Lease the message, and return the number of this attempt; None if it can't be leased."""
-    params = _named(named) | {"owner": owner, "lease_seconds": lease_seconds, "max_retries": max_retries, "now": now}
+    params = asdict(named) | {"owner": owner, "lease_seconds": lease_seconds, "max_retries": max_retries, "now": now}
     row = connection.execute(QUERIES["take_lease"], params).fetchone()
     return None if row is None else int(row[0])
 
@@ -165,8 +163,7 @@ def revive(connection: Connection, outbox_id: int, now: datetime | None = None) 
 
 def entries(connection: Connection, outbox_ids: Sequence[int]) -> list[OutboxEntry]:
     """These events with their processed messages, the oldest first."""
-    rows = named_rows(connection, QUERIES["entries"], {"outbox_ids": list(outbox_ids)})
-    return [_entry(row) for row in rows]
+    return rows_as(OutboxEntry, connection, QUERIES["entries"], {"outbox_ids": list(outbox_ids)})
 
 
 def dead_ids(connection: Connection, limit: int) -> list[int]:
@@ -206,22 +203,5 @@ def unhandled(connection: Connection, now: datetime | None = None) -> tuple[int,
     return int(row[0]), float(row[1])
 
 
-def _named(named: EventRef) -> dict[str, object]:
-    return {"outbox_id": named.outbox_id, "event_type": named.event_type, "auth_error_id": named.auth_error_id}
-
-
 def _claimed(connection: Connection, name: str, params: Mapping[str, object]) -> list[ClaimedEvent]:
-    rows = named_rows(connection, QUERIES[name], params)
-    return [ClaimedEvent(**row | {"event_type": EventType(row["event_type"])}) for row in rows]
-
-
-def _entry(row: dict[str, Any]) -> OutboxEntry:
-    processed = row["processed_status"]
-    return OutboxEntry(
-        **row
-        | {
-            "event_type": EventType(row["event_type"]),
-            "status": OutboxStatus(row["status"]),
-            "processed_status": ProcessedStatus(processed) if processed else None,
-        }
-    )
+    return rows_as(ClaimedEvent, connection, QUERIES[name], params)

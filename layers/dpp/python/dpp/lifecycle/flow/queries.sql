@@ -1,7 +1,3 @@
--- name: clock
--- The time of Postgres (D1).
-SELECT coalesce(%(now)s, clock_timestamp())
-
 -- name: next_number
 -- The next number of a name in the current UTC day. A new day starts at 1; a clock that is behind starts no day.
 INSERT INTO lifecycle_sequences AS s (name, day, value)

@@ -5,32 +5,21 @@ None, and Postgres's clock is used (D1).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from dpp.lifecycle.flow.machine import EventStatus, MessageStatus, TaskOutcome, TaskStatus
-from dpp.lifecycle.flow.model import (
-    Arrival,
-    Event,
-    EventKind,
-    Message,
-    MessageKind,
-    Source,
-    StateObject,
-    Subject,
-    Task,
-    Thread,
-)
+from dpp.lifecycle.flow.machine import EventStatus, TaskOutcome
+from dpp.lifecycle.flow.model import Event, Message, MessageKind, StateObject, Task, Thread
+from dpp.platform.db.clock import present_time
 from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.rows import from_row, row_as
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle.flow", "queries.sql")
+clock = present_time
 _PAGE_SIZE = 100
-_EVENT_COLUMNS = frozenset(field.name for field in fields(Event)) - {"subject"}
-_TASK_COLUMNS = frozenset(field.name for field in fields(Task))
-_MESSAGE_COLUMNS = frozenset(field.name for field in fields(Message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +38,6 @@ class Claimed:
 
     message: Message
     thread: Thread | None
-
-
-def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """The time of Postgres (D1)."""
-    (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
-    found: datetime = row[0]
-    return found
 
 
 def next_id(connection: Connection, name: Literal["task", "msg"], now: datetime | None = None) -> str:
@@ -196,7 +178,7 @@ def claim_message(
     if not rows:
         return None
     channel, thread_ts = rows[0]["channel"], rows[0]["thread_ts"]
-    return Claimed(message_of_row(rows[0]), None if channel is None else Thread(channel, thread_ts))
+    return Claimed(from_row(Message, rows[0]), None if channel is None else Thread(channel, thread_ts))
 
 
 def mark_sent(connection: Connection, message_id: str, now: datetime | None = None) -> bool:
@@ -266,37 +248,9 @@ def _move(connection: Connection, query: str, task: Task, now: datetime | None, 
 
 
 def _task_of(connection: Connection, query: str, params: Mapping[str, object]) -> Task | None:
-    rows = named_rows(connection, QUERIES[query], params)
-    return task_of_row(rows[0]) if rows else None
+    return row_as(Task, connection, QUERIES[query], params)
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
     """A row of `lifecycle_events`. Raises ValidationError if this version can't read it."""
-    known = {name: row[name] for name in _EVENT_COLUMNS}
-    known |= {
-        "source": Source(row["source"]),
-        "kind": EventKind(row["kind"]),
-        "arrived_by": Arrival(row["arrived_by"]),
-        "status": EventStatus(row["status"]),
-    }
-    return Event(**known, subject=Subject.model_validate(row["payload"]))
-
-
-def task_of_row(row: Mapping[str, Any]) -> Task:
-    """A row of `lifecycle_tasks`. Raises ValidationError if this version can't read it."""
-    known = {name: row[name] for name in _TASK_COLUMNS}
-    return Task(
-        **known
-        | {
-            "kind": EventKind(row["kind"]),
-            "subject": Subject.model_validate(row["subject"]),
-            "status": TaskStatus(row["status"]),
-            "outcome": None if row["outcome"] is None else TaskOutcome(row["outcome"]),
-        }
-    )
-
-
-def message_of_row(row: Mapping[str, Any]) -> Message:
-    """A row of `lifecycle_messages`."""
-    known = {name: row[name] for name in _MESSAGE_COLUMNS}
-    return Message(**known | {"kind": MessageKind(row["kind"]), "status": MessageStatus(row["status"])})
+    return from_row(Event, {**row, "subject": row["payload"]})

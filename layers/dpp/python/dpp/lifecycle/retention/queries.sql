@@ -1,7 +1,3 @@
--- name: clock
--- The time of Postgres (D1).
-SELECT coalesce(%(now)s, now())
-
 -- name: start
 -- Starts a cleanup; no row if the day's cleanup was started before, or if another is running.
 INSERT INTO cleanups (cleanup_id, kind, day, requested_by, over_breaker, status, started_at)

@@ -11,12 +11,15 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle.retention.model import ClassReport, ClassStatus, ClassUse, Cleanup, CleanupKind
+from dpp.lifecycle.retention.model import ClassStatus, ClassUse, Cleanup, CleanupKind
+from dpp.platform.db.clock import transaction_start
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.retention import Batch, Cursor
+from dpp.platform.db.rows import from_row
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle.retention", "queries.sql")
+clock = transaction_start
 DELETIONS_A_CALL = 1_000
 """The maximum of S3's DeleteObjects."""
 
@@ -40,13 +43,6 @@ class DeletionBacklog:
     objects: int
     refused: int
     oldest_seconds: float
-
-
-def clock(connection: Connection, now: datetime | None = None) -> datetime:
-    """The time of Postgres (D1)."""
-    (row,) = connection.execute(QUERIES["clock"], {"now": now}).fetchall()
-    at: datetime = row[0]
-    return at
 
 
 def start(connection: Connection, new: NewCleanup, now: datetime | None = None) -> bool:
@@ -206,21 +202,10 @@ def _one(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Cleanup |
 
 def _cleanup(connection: Connection, row: Mapping[str, Any]) -> Cleanup:
     classes = named_rows(connection, QUERIES["classes"], {"cleanup_id": row["cleanup_id"]})
-    return Cleanup(
-        cleanup_id=row["cleanup_id"],
-        kind=CleanupKind(row["kind"]),
-        day=row["day"],
-        requested_by=row["requested_by"],
-        over_breaker=row["over_breaker"],
-        is_done=row["status"] == "DONE",
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        usage=row["usage"] or (),
-        warnings=row["warnings"] or (),
-        classes=[_class(one) for one in classes],
-    )
-
-
-def _class(row: Mapping[str, Any]) -> ClassReport:
-    fields = {name: value for name, value in row.items() if name != "class"}
-    return ClassReport(name=row["class"], **fields | {"status": ClassStatus(row["status"])})
+    read = {
+        "is_done": row["status"] == "DONE",
+        "usage": row["usage"] or (),
+        "warnings": row["warnings"] or (),
+        "classes": [one | {"name": one["class"]} for one in classes],
+    }
+    return from_row(Cleanup, {**row, **read})

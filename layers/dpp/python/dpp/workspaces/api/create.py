@@ -11,12 +11,12 @@ from datetime import datetime
 
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Connection, Database, named_rows
+from dpp.platform.db.rows import from_row, row_as
 from dpp.platform.ids import new_id
 from dpp.workspaces import store
 from dpp.workspaces.control.hints import send_hints
 from dpp.workspaces.errors import IdempotencyConflict, TooManyWorkspaces
 from dpp.workspaces.model import DesiredState, Workspace
-from dpp.workspaces.rows import workspace_from_row
 from dpp.workspaces.store import QUERIES, Writer
 
 OWNER = "owner"
@@ -71,7 +71,7 @@ def create(
     (row,) = known
     if row["request_hash"] != new.hash:
         raise IdempotencyConflict
-    return Created(workspace_from_row(row), is_new=False)
+    return Created(from_row(Workspace, row), is_new=False)
 
 
 def _insert(
@@ -91,5 +91,4 @@ def _insert(
         "desired_by": OWNER,
         "now": now,
     }
-    rows = named_rows(connection, QUERIES["insert"], key | asdict(new) | values)
-    return workspace_from_row(rows[0]) if rows else None
+    return row_as(Workspace, connection, QUERIES["insert"], key | asdict(new) | values)

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from dpp.platform.http.problem import NOT_FOUND, ProblemKind
 from dpp.platform.http.request import read_body, read_query
 from dpp.workspaces.api.contract import (
-    ConditionView,
     WorkspaceChangeRequest,
     WorkspaceCreateRequest,
-    WorkspaceErrorView,
     WorkspaceEventsView,
-    WorkspaceEventView,
     WorkspacePageView,
     WorkspaceQuery,
     WorkspaceView,
@@ -77,26 +74,9 @@ def read_page(event: "APIGatewayProxyEvent") -> tuple[Phase | None, int | None, 
 
 def view(workspace: Workspace, now: datetime) -> WorkspaceView:
     """The response body of a workspace."""
-    error = workspace.error_info
-    return WorkspaceView(
-        workspace_id=workspace.workspace_id,
-        name=workspace.name,
-        desired_state=workspace.desired_state,
-        phase=workspace.phase,
-        operation=workspace.operation,
-        conditions={name: ConditionView.model_validate(asdict(one)) for name, one in workspace.conditions.items()},
-        observed_at=workspace.observed_at,
-        error=error
-        and WorkspaceErrorView(
-            reason=error.reason, message=error.message, is_terminal=error.is_terminal, retry_count=error.retry_count
-        ),
-        standby_ttl_seconds=workspace.standby_ttl_seconds,
-        archive_ttl_seconds=workspace.archive_ttl_seconds,
-        last_access_at=workspace.last_access_at,
-        created_at=workspace.created_at,
-        deleted_at=workspace.deleted_at,
-        next_step=explain(workspace, now).next_step.why,
-    )
+    fields = asdict(workspace)
+    explained = {"error": fields["error_info"], "next_step": explain(workspace, now).next_step.why}
+    return WorkspaceView.model_validate(fields | explained)
 
 
 def page_view(page: Page, now: datetime) -> WorkspacePageView:
@@ -109,14 +89,7 @@ def page_view(page: Page, now: datetime) -> WorkspacePageView:
 
 def events_view(events: list[Event]) -> WorkspaceEventsView:
     """The response body of a workspace's events."""
-    return WorkspaceEventsView(
-        events=tuple(
-            WorkspaceEventView.model_validate(
-                {name: value for name, value in asdict(one).items() if name != "event_id"}
-            )
-            for one in events
-        )
-    )
+    return WorkspaceEventsView.model_validate({"events": [asdict(one) for one in events]})
 
 
 def waiting_headers(workspace: Workspace) -> dict[str, str]:

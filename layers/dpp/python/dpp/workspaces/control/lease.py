@@ -11,11 +11,12 @@ from uuid import UUID, uuid4
 
 from psycopg.types.json import Jsonb
 
-from dpp.platform.db.postgres import Connection, Database, named_rows
+from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.rows import row_as
 from dpp.workspaces import store
 from dpp.workspaces.errors import LeaseLost
 from dpp.workspaces.model import HomeContext, Workspace
-from dpp.workspaces.rows import home_json, workspace_from_row
+from dpp.workspaces.rows import home_json
 from dpp.workspaces.store import QUERIES, Writer
 
 LEASE_SECONDS = 60
@@ -68,10 +69,10 @@ class Lease:
 
     def _note(self, name: str, more: dict[str, object]) -> Workspace:
         with self._database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-            rows = named_rows(connection, QUERIES[name], self._params() | more)
-        if not rows:
+            noted = row_as(Workspace, connection, QUERIES[name], self._params() | more)
+        if noted is None:
             raise LeaseLost
-        return workspace_from_row(rows[0])
+        return noted
 
     def _params(self) -> dict[str, object]:
         return {
@@ -95,8 +96,8 @@ def acquire(database: Database, decided_on: Workspace, clock: Callable[[], datet
         "now": clock(),
     }
     with database.connection() as connection, store.writing(connection, Writer.RECONCILER):
-        rows = named_rows(connection, QUERIES["acquire_lease"], params)
-    return Lease(database, workspace_from_row(rows[0]), owner, clock) if rows else None
+        leased = row_as(Workspace, connection, QUERIES["acquire_lease"], params)
+    return None if leased is None else Lease(database, leased, owner, clock)
 
 
 def hand_over(

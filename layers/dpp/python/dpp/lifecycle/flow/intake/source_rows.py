@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dpp.lifecycle.flow.model import Source
+from dpp.platform.db.clock import transaction_start
 from dpp.platform.db.postgres import Connection
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle.flow.intake", "sources.sql")
+clock = transaction_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,6 @@ class SourceStatus:
     next_poll_at: datetime
     failures: int
     last_error: str | None
-
-
-def clock(connection: Connection, now: datetime | None) -> datetime:
-    """The time of Postgres."""
-    row = connection.execute(QUERIES["clock"], {"now": now}).fetchone()
-    assert row is not None  # noqa: S101 - a SELECT without FROM has one
-    found: datetime = row[0]
-    return found
 
 
 def find(connection: Connection, source: Source, now: datetime | None) -> SourceRow:

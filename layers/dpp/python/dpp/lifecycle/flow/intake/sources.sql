@@ -1,7 +1,3 @@
--- name: clock
--- The time of Postgres (D1).
-SELECT coalesce(%(now)s, now())
-
 -- name: source
 -- The poll state of a source, and whether the next poll is due.
 SELECT etag, complete_until, failures, next_poll_at <= coalesce(%(now)s, now()) FROM lifecycle_sources

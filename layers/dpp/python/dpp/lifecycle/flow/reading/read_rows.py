@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from dpp.lifecycle.flow.machine import EventStatus, TaskStatus
 from dpp.lifecycle.flow.model import Event, Message, ObjectKind, Subject, Task, Thread
-from dpp.lifecycle.flow.store import event_of_row, message_of_row, task_of_row
+from dpp.lifecycle.flow.store import event_of_row
 from dpp.platform.db.postgres import Connection, named_rows
+from dpp.platform.db.rows import from_row, rows_as
 from dpp.platform.db.sql import Queries
 
 QUERIES = Queries("dpp.lifecycle.flow.reading", "read.sql")
@@ -131,8 +132,7 @@ def sent(connection: Connection, limit: int) -> list[OutgoingMessage]:
 
 def objects_of(connection: Connection, task_id: str) -> list[ObjectRow]:
     """A task's objects, by key."""
-    rows = named_rows(connection, QUERIES["objects_of_task"], {"task_id": task_id})
-    return [ObjectRow(**row | {"kind": ObjectKind(row["kind"])}) for row in rows]
+    return rows_as(ObjectRow, connection, QUERIES["objects_of_task"], {"task_id": task_id})
 
 
 def object_stands(connection: Connection, key: str) -> bool:
@@ -142,7 +142,7 @@ def object_stands(connection: Connection, key: str) -> bool:
 
 def _outgoing(connection: Connection, query: str, params: Mapping[str, object]) -> list[OutgoingMessage]:
     return [
-        OutgoingMessage(message_of_row(row), row["next_attempt_at"], row["behind"])
+        OutgoingMessage(from_row(Message, row), row["next_attempt_at"], row["behind"])
         for row in named_rows(connection, QUERIES[query], params)
     ]
 
@@ -152,7 +152,7 @@ def _event(row: Mapping[str, Any]) -> Event:
 
 
 def _task(row: Mapping[str, Any]) -> Task:
-    return task_of_row(_readable(row, "subject"))
+    return from_row(Task, _readable(row, "subject"))
 
 
 def _readable(row: Mapping[str, Any], column: str) -> Mapping[str, Any]:
