@@ -3,10 +3,13 @@
 So the mapping of errors in the adapters is the real one.
 """
 
+import atexit
+import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any, cast
 
 import psycopg
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from psycopg.pq import TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -23,17 +27,74 @@ from dpp.lifecycle.retention.periods import Retention
 from dpp.money.ledger import Ledger
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
-from dpp.platform.db.postgres import Connection, Database
+from dpp.platform.db.postgres import Connection, Database, _Connection
 from dpp.platform.db.redis import Script
 from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
 from dpp.registered import registered
-from tests.support.crash_points import Call, FaultInjector, Killed
+from tests.support.crash_points import Call, FaultInjector
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
 """The statements of dpp/platform/db/retention.py that are no named queries."""
 _READING_COMMANDS = frozenset({"get", "time", "zrangebyscore", "hget", "hgetall", "hkeys", "ttl"})
 _WRITING_LUA = ("SET'", "INCRBY'", "DECRBY'", "DEL'", "ADD'", "REM'", "EXPIRE'")
+
+
+class _Sessions:
+    """Sessions of simulated processes that have ended, for the next ones: a new one costs as much as ten acts.
+
+    A process leaves nothing behind on one: its transaction is rolled back, and the platform sets nothing on a session.
+    A fork has none of its parent's.
+    """
+
+    def __init__(self) -> None:
+        self._unused: defaultdict[tuple[int, str], list[_Connection]] = defaultdict(list)
+        atexit.register(self._close)
+
+    def take(self, url: str, connect: Callable[[], _Connection]) -> _Connection:
+        """A session that answers."""
+        unused = self._unused[os.getpid(), url]
+        while unused:
+            connection = unused.pop()
+            try:
+                connection.execute("SELECT 1")
+            except psycopg.Error:
+                connection.close()
+            else:
+                return connection
+        return connect()
+
+    def give_back(self, url: str, connection: _Connection) -> None:
+        """Keep a session without a transaction, and end any other."""
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            self._unused[os.getpid(), url].append(connection)
+        else:
+            connection.close()
+
+    def _close(self) -> None:
+        for connections in self._unused.values():
+            for connection in connections:
+                connection.close()
+
+
+_SESSIONS = _Sessions()
+
+
+class SharedSessions(Database):
+    """A database whose sessions serve one process after the other."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._url = url
+
+    def close(self) -> None:
+        """End the process's use of its session."""
+        if self._connection is not None:
+            _SESSIONS.give_back(self._url, cast(_Connection, self._connection))
+            self._connection = None
+
+    def _opened(self) -> _Connection:
+        return _SESSIONS.take(self._url, super()._opened)
 
 
 @contextmanager
@@ -46,19 +107,18 @@ def crashable_database(url: str, injector: FaultInjector) -> Iterator[Database]:
         database.close()
 
 
-class CrashableDatabase(Database):
+class CrashableDatabase(SharedSessions):
     """A database for which connecting is a call, and so is each statement."""
 
     def __init__(self, url: str, injector: FaultInjector) -> None:
         super().__init__(url)
-        self._at = url
         self._injector = injector
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """The connection, each of its calls through the injector."""
         with super().connection() as connection:
-            yield cast(Connection, _CrashableConnection(connection, self._injector, self._at))
+            yield cast(Connection, _CrashableConnection(connection, self._injector, self._url))
 
     def _live_connection(self) -> Connection:
         if self._connection is not None and not self._connection.closed:
@@ -90,7 +150,7 @@ class _CrashableConnection:
         """One statement."""
 
         def late() -> None:
-            with psycopg.connect(self._url, autocommit=True) as connection:
+            with closing(SharedSessions(self._url)) as database, database.connection() as connection:
                 connection.execute(query.encode(), params)
 
         statement = re.sub(r"^(--.*\n)+", "", query)
@@ -111,21 +171,16 @@ class _CrashableConnection:
         try:
             yield
         except BaseException as error:
-            if isinstance(error, Killed | psycopg.OperationalError):
-                self._real.close()  # the server rolls back what a lost connection began
             if real.__exit__(type(error), error, error.__traceback__):
                 raise AssertionError("a rollback on demand is not used") from error
             raise
         finally:
             self._in_transaction = False
-
-        def commit() -> None:
-            real.__exit__(None, None, None)
-
         try:
-            self._pass("commit transaction", True, commit)
-        except BaseException:
-            self._real.close()
+            self._pass("commit transaction", True, lambda: real.__exit__(None, None, None))
+        except BaseException as error:
+            if real.status is psycopg.Transaction.Status.ACTIVE:  # the server rolls back what a lost connection began
+                real.__exit__(type(error), error, error.__traceback__)
             raise
 
     def _pass[Result](
