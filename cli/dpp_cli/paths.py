@@ -9,6 +9,7 @@ MADE = ROOT / ".dpp"
 BUILD = MADE / "build"
 UV = MADE / "uv" / "bin" / "uv"
 
+OPENAPI_DOCUMENT = ROOT / "docs" / "openapi.json"
 ASSEMBLY = BUILD / "cdk.out"
 
 FUNCTIONS = ROOT / "functions"

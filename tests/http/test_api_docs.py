@@ -15,9 +15,10 @@ from dpp_cli.docs import api_page, openapi
 from dpp_cli.docs.api_page.markup import Markup, join, prose, tag
 from dpp_cli.docs.api_page.schemas import kind
 from dpp_cli.layers import api_docs
+from dpp_cli.paths import OPENAPI_DOCUMENT
 from tests.support.api import Answer, gateway_event, lambda_context
 
-DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+DOCUMENT: dict[str, Any] = json.loads(OPENAPI_DOCUMENT.read_text(encoding="utf-8"))
 PATHS = ("/openapi.json", "/docs")
 _VOID = {"meta", "link", "wbr"}
 
@@ -219,7 +220,7 @@ def test_the_layer_is_built_from_the_committed_document_and_fits_a_lambda_respon
     assert api_docs.build_api_docs_layer() == root
     assert made["docs.html"].stat().st_mtime_ns == before
     assert PACKAGE == api_docs.PACKAGE
-    assert openapi.DOCUMENT in api_docs.sources()
+    assert OPENAPI_DOCUMENT in api_docs.sources()
 
 
 def test_the_same_document_gives_the_same_page() -> None:

@@ -35,14 +35,15 @@ from dpp.workspaces.api import http as workspaces_http
 from dpp_cli.docs import openapi
 from dpp_cli.docs.openapi import run_examples, ticket_examples
 from dpp_cli.docs.openapi.schemas import merged
+from dpp_cli.paths import OPENAPI_DOCUMENT
 from tests.http.state import work
 from tests.support.api import Answer, ApiClient, a_body
 from tests.support.operator_api import OperatorApi
 from tests.support.world import Tenant, World
 
-DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+DOCUMENT: dict[str, Any] = json.loads(OPENAPI_DOCUMENT.read_text(encoding="utf-8"))
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
-DOCS = openapi.DOCUMENT.parent
+DOCS = OPENAPI_DOCUMENT.parent
 
 
 def every_header_is_documented(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
@@ -92,7 +93,7 @@ def contents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_committed_document_is_the_generated_one() -> None:
     """Conventions: `python -m dpp_cli.docs.openapi` after a change of the contract."""
-    assert openapi.DOCUMENT.read_text(encoding="utf-8") == openapi.as_text()
+    assert OPENAPI_DOCUMENT.read_text(encoding="utf-8") == openapi.as_text()
 
 
 def test_the_document_is_valid_openapi() -> None:

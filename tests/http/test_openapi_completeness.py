@@ -13,9 +13,9 @@ from dpp.platform.http.problem import ProblemKind
 from dpp.runs.api.problems import PROBLEMS as OF_RUNS
 from dpp.tickets.http import PROBLEMS as OF_TICKETS
 from dpp.workspaces.api.http import PROBLEMS as OF_WORKSPACES
-from dpp_cli.docs import openapi
+from dpp_cli.paths import OPENAPI_DOCUMENT
 
-DOCUMENT: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+DOCUMENT: dict[str, Any] = json.loads(OPENAPI_DOCUMENT.read_text(encoding="utf-8"))
 LISTED: list[tuple[str, str, dict[str, Any]]] = [
     (method, path, operation) for path, methods in DOCUMENT["paths"].items() for method, operation in methods.items()
 ]

@@ -171,7 +171,7 @@ def test_the_first_tenant_has_its_money_and_a_key_that_can_be_revoked(
 ) -> None:
     """The guide's own commands, run by the function that they invoke (RUN-2, D2)."""
     there = InProcessLambda()
-    monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", lambda *_args, **_more: there)
+    monkeypatch.setattr("boto3.client", lambda *_args, **_more: there)
     for name, value in world.environ().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dpp_cli.deploy.toolchain import fresh, stamp
 from dpp_cli.docs import api_page
-from dpp_cli.docs.openapi import DOCUMENT
-from dpp_cli.paths import API_DOCS_LAYER
+from dpp_cli.paths import API_DOCS_LAYER, OPENAPI_DOCUMENT
 
 PACKAGE = "dpp_api_docs"
 """The folder under the layer's `python/`: Python finds it on its path, wherever a layer is unpacked."""
@@ -36,7 +35,7 @@ def build_api_docs_layer() -> Path:
 
 def write(folder: Path) -> None:
     """Return the files to serve, built from the committed document."""
-    document = json.loads(DOCUMENT.read_text(encoding="utf-8"))
+    document = json.loads(OPENAPI_DOCUMENT.read_text(encoding="utf-8"))
     page = api_page.render(document)
     compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     folder.mkdir(parents=True)
@@ -47,4 +46,4 @@ def write(folder: Path) -> None:
 def sources() -> list[Path]:
     """Return the files that the layer is built from."""
     folder = Path(api_page.__file__).parent
-    return [DOCUMENT, Path(__file__), *sorted((*folder.glob("*.py"), *folder.glob("*.css")))]
+    return [OPENAPI_DOCUMENT, Path(__file__), *sorted((*folder.glob("*.py"), *folder.glob("*.css")))]

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dpp_cli.deploy import cdk
@@ -20,7 +19,7 @@ from dpp_cli.layers.api_docs import sources as api_docs_sources
 from dpp_cli.layers.operate import sources as operate_sources
 from dpp_cli.layers.packages import machine_architecture, size_bytes
 from dpp_cli.local import events
-from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment
+from dpp_cli.local.localstack import ACCOUNT, REGION, client_environment, client_session
 from dpp_cli.local.parts import LOCALSTACK
 from dpp_cli.local.state import StateStore
 from dpp_cli.paths import FUNCTIONS, MIGRATIONS, ROOT
@@ -48,8 +47,7 @@ def bootstrap(store: StateStore) -> str:
     if store.state.bootstrapped == where:
         return "was done"
     endpoint = store.state.aws_endpoint_url
-    keys = client_environment(endpoint)
-    session = boto3.Session(keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
+    session = client_session(endpoint)
     try:
         session.client("s3", endpoint_url=endpoint).create_bucket(Bucket=_ASSET_BUCKET)
         session.client("ssm", endpoint_url=endpoint).put_parameter(

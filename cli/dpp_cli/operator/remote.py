@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import typer
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
@@ -115,6 +114,8 @@ def _client(stage: str, reply_seconds: int) -> tuple["LambdaClient", str]:
         session = client_session(state.aws_endpoint_url)
         name = function_name(state.outputs["Stage"])
         return session.client("lambda", endpoint_url=state.aws_endpoint_url, config=config), name
+    import boto3  # noqa: PLC0415 - every `dpp` command imports this module, and few need AWS
+
     try:
         return boto3.client("lambda", config=config), function_name(stage)
     except BotoCoreError as error:

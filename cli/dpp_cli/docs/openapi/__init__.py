@@ -14,9 +14,8 @@ from dpp_cli.docs.openapi import auth_errors, description, gateway, runs, ticket
 from dpp_cli.docs.openapi.headers import headers
 from dpp_cli.docs.openapi.parts import PROBLEM, Json
 from dpp_cli.docs.openapi.schemas import for_readers, merged
-from dpp_cli.paths import ROOT
+from dpp_cli.paths import OPENAPI_DOCUMENT
 
-DOCUMENT = ROOT / "docs" / "openapi.json"
 _FAMILIES = (runs, workspaces, tickets, auth_errors, webhooks, description)
 _TAGS: Mapping[str, tuple[str, str]] = {
     "/v1/runs": ("Runs", "Metered work: reserve, queue, execute, charge exactly once."),
@@ -87,6 +86,6 @@ def as_text() -> str:
     return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
 
 
-def write(path: Path = DOCUMENT) -> None:
+def write(path: Path = OPENAPI_DOCUMENT) -> None:
     """Write the committed document."""
     path.write_text(as_text(), encoding="utf-8")

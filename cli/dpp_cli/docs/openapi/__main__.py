@@ -2,9 +2,9 @@
 
 import sys
 
-from dpp_cli.docs.openapi import DOCUMENT, write
-from dpp_cli.paths import ROOT
+from dpp_cli.docs.openapi import write
+from dpp_cli.paths import OPENAPI_DOCUMENT, ROOT
 
 if __name__ == "__main__":
     write()
-    sys.stdout.write(f"{DOCUMENT.relative_to(ROOT)} written\n")
+    sys.stdout.write(f"{OPENAPI_DOCUMENT.relative_to(ROOT)} written\n")
