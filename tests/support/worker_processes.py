@@ -11,9 +11,7 @@ from multiprocessing.context import ForkServerProcess
 
 # Forked from a server that has imported the modules, a worker runs within a tenth of a second.
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(
-    ["pytest", "tests.auth_errors.subprocess_workers", "tests.workspaces.subprocess_workers"]
-)
+_PROCESSES.set_forkserver_preload(["tests.support.worker_preload"])
 
 
 @dataclass(slots=True)
