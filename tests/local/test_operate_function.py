@@ -212,7 +212,7 @@ def test_the_layer_has_every_module_that_the_function_imports_and_no_other() -> 
 
 def _stand_in(monkeypatch: pytest.MonkeyPatch, answer: object = None) -> InProcessLambda:
     made = InProcessLambda(answer)
-    monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", lambda *_args, **_more: made)
+    monkeypatch.setattr("boto3.client", lambda *_args, **_more: made)
     return made
 
 

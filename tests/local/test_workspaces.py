@@ -344,7 +344,7 @@ class TestElsewhere:
         self, shell: OperatorShell, world: World, env: Environment, queues: Queues, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         there = InProcessLambda()
-        monkeypatch.setattr("dpp_cli.operator.remote.boto3.client", _answering(there))
+        monkeypatch.setattr("boto3.client", _answering(there))
         for name, value in world.environ().items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("DPP_RUN_DEAD_LETTER_QUEUE_URL", world.queue_url)

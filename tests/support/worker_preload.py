@@ -1,4 +1,4 @@
-"""What each process of worker_processes.py needs, imported by the server that forks them, and nowhere else.
+"""Modules for the processes of worker_processes.py, imported only by the server that forks them.
 
 With boto3's default session: its data of a service takes twenty times as long to read as a client to make of it.
 """

@@ -84,8 +84,7 @@ def there(shell: OperatorShell, monkeypatch: pytest.MonkeyPatch) -> Iterator[InP
     """The deployment's function, in this process."""
     made, client = InProcessLambda(), boto3.client
     monkeypatch.setattr(
-        "dpp_cli.operator.remote.boto3.client",
-        lambda service, **more: made if service == "lambda" else client(service, **more),
+        "boto3.client", lambda service, **more: made if service == "lambda" else client(service, **more)
     )
     wiring.cache_clear()
     made.invoke(FunctionName="x", Payload=b'{"words": ["--help"]}')  # a first start is logged to stdout
