@@ -9,22 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+import dpp_client
 from dpp.packs.contract import PackFailure, PackReason, PackSuccess
 from dpp.runs.jobs.retain import retain
-from dpp_client import (
-    Client,
-    Conflict,
-    DppError,
-    Fault,
-    InsufficientBudget,
-    NoResult,
-    RunExpired,
-    RunFailed,
-    RunNotFound,
-    Unauthorized,
-    UnexpectedAnswer,
-    ValidationFailed,
-)
 from tests.client.gateway import URL, Gateway, PassingClock, page
 from tests.http.state import work
 from tests.support.world import A_COST, Tenant, World
@@ -33,7 +20,7 @@ QUESTION = {"question": "What is the answer?"}
 
 
 def test_a_run_from_submit_to_its_verified_result(
-    client: Client, gateway: Gateway, tenant: Tenant, world: World, clock: PassingClock
+    client: dpp_client.Client, gateway: Gateway, tenant: Tenant, world: World, clock: PassingClock
 ) -> None:
     """RUN-1, RUN-10: three calls and the result, whose SHA-256 matches the API's; charged once."""
     receipt = client.submit("decision", QUESTION, Decimal("0.25"), trace_id="t_mine")
@@ -51,7 +38,9 @@ def test_a_run_from_submit_to_its_verified_result(
     assert world.position(tenant).balanced
 
 
-def test_what_is_left_out_is_not_sent_and_the_rest_is_sent_as_given(client: Client, gateway: Gateway) -> None:
+def test_what_is_left_out_is_not_sent_and_the_rest_is_sent_as_given(
+    client: dpp_client.Client, gateway: Gateway
+) -> None:
     """RUN-3: the API's defaults stay the API's."""
     client.submit("decision", QUESTION, "0.2500")
     client.submit(
@@ -70,13 +59,13 @@ def test_what_is_left_out_is_not_sent_and_the_rest_is_sent_as_given(client: Clie
     assert gateway.sent("POST")[1].headers["Idempotency-Key"] == "an-order-of-mine"
 
 
-def test_each_submit_is_another_run_and_the_same_key_the_same_run(client: Client) -> None:
+def test_each_submit_is_another_run_and_the_same_key_the_same_run(client: dpp_client.Client) -> None:
     """RUN-4."""
     first, other = (client.submit("decision", QUESTION, "0.25") for _ in range(2))
     assert first.run_id != other.run_id
     again = client.submit("decision", QUESTION, "0.25", idempotency_key=first.idempotency_key)
     assert (again.run_id, again.replayed) == (first.run_id, True)
-    with pytest.raises(Conflict) as conflict:
+    with pytest.raises(dpp_client.Conflict) as conflict:
         client.submit("decision", QUESTION, "0.26", idempotency_key=first.idempotency_key)
     assert (conflict.value.status, conflict.value.reason_code) == (409, "IDEMPOTENCY_CONFLICT")
     assert conflict.value.idempotency_key == first.idempotency_key
@@ -86,8 +75,8 @@ def test_each_submit_is_another_run_and_the_same_key_the_same_run(client: Client
 def test_a_empty_budget_says_what_is_left(world: World, gateway: Gateway) -> None:
     """RUN-9, RUN-13."""
     poor = world.tenant(credit_usd_micros=100_000)
-    client = Client(URL, poor.token, transport=gateway.transport)
-    with client, pytest.raises(InsufficientBudget) as empty:
+    client = dpp_client.Client(URL, poor.token, transport=gateway.transport)
+    with client, pytest.raises(dpp_client.InsufficientBudget) as empty:
         client.submit("decision", QUESTION, "0.25")
     assert (empty.value.status, empty.value.budget_remaining_usd) == (402, Decimal("0.1000"))
     assert empty.value.title == "The budget doesn't cover the run"
@@ -96,15 +85,15 @@ def test_a_empty_budget_says_what_is_left(world: World, gateway: Gateway) -> Non
     assert len(gateway.requests) == 1
 
 
-def test_a_body_that_does_not_fit_names_each_place(client: Client) -> None:
+def test_a_body_that_does_not_fit_names_each_place(client: dpp_client.Client) -> None:
     """RUN-9."""
-    with pytest.raises(ValidationFailed) as failed:
+    with pytest.raises(dpp_client.ValidationFailed) as failed:
         client.submit("decision", {"question": ""}, "0.25", timebox_sec=91)
     assert [fault.pointer for fault in failed.value.fields] == ["/reservation/timebox_sec"]
-    with pytest.raises(ValidationFailed) as failed:
+    with pytest.raises(dpp_client.ValidationFailed) as failed:
         client.submit("decision", {"question": "", "mode": "loud"}, "0.25")
-    assert Fault("/inputs/mode", "Input should be 'brief' or 'full'") in failed.value.fields
-    with pytest.raises(ValidationFailed):
+    assert dpp_client.Fault("/inputs/mode", "Input should be 'brief' or 'full'") in failed.value.fields
+    with pytest.raises(dpp_client.ValidationFailed):
         client.submit("no-such-pack", {}, "0.25")
 
 
@@ -122,7 +111,7 @@ def test_a_body_that_does_not_fit_names_each_place(client: Client) -> None:
     ],
 )
 def test_what_can_not_be_meant_is_not_sent(
-    client: Client, gateway: Gateway, wrong: dict[str, Any], error: type[Exception]
+    client: dpp_client.Client, gateway: Gateway, wrong: dict[str, Any], error: type[Exception]
 ) -> None:
     """RUN-23: an amount that is no exact one first of all."""
     values: dict[str, Any] = {"pack": "decision", "inputs": QUESTION, "max_cost_usd": "0.25"} | wrong
@@ -132,59 +121,59 @@ def test_what_can_not_be_meant_is_not_sent(
 
 
 @pytest.mark.parametrize("run_id", ["", "..", "../v1/other", "a/b", "a?b", "a#b", "a\nb", "가"])
-def test_an_id_that_leads_elsewhere_is_not_asked_for(client: Client, gateway: Gateway, run_id: str) -> None:
+def test_an_id_that_leads_elsewhere_is_not_asked_for(client: dpp_client.Client, gateway: Gateway, run_id: str) -> None:
     with pytest.raises(ValueError, match="no run's id"):
         client.get(run_id)
     assert gateway.requests == []
 
 
-def test_a_foreign_run_is_no_run(client: Client, world: World, gateway: Gateway) -> None:
+def test_a_foreign_run_is_no_run(client: dpp_client.Client, world: World, gateway: Gateway) -> None:
     """RUN-11."""
     receipt = client.submit("decision", QUESTION, "0.25")
-    other = Client(URL, world.tenant().token, transport=gateway.transport)
-    with other, pytest.raises(RunNotFound) as missing:
+    other = dpp_client.Client(URL, world.tenant().token, transport=gateway.transport)
+    with other, pytest.raises(dpp_client.RunNotFound) as missing:
         other.get(receipt.run_id)
     assert missing.value.status == 404
-    with pytest.raises(RunNotFound):
+    with pytest.raises(dpp_client.RunNotFound):
         client.wait("00000000-0000-4000-8000-000000000000")
 
 
-def test_a_run_past_its_retention_is_expired(client: Client, world: World) -> None:
+def test_a_run_past_its_retention_is_expired(client: dpp_client.Client, world: World) -> None:
     """RUN-12."""
     receipt = client.submit("decision", QUESTION, "0.25")
     work(world)
     retain(world.database, world.new_database(), world.later(days=31))
-    with pytest.raises(RunExpired) as expired:
+    with pytest.raises(dpp_client.RunExpired) as expired:
         client.get(receipt.run_id)
     assert (expired.value.status, expired.value.run_id) == (410, receipt.run_id)
 
 
 def test_a_key_that_is_none_is_refused_at_once(gateway: Gateway) -> None:
     """RUN-9: 401 is no reason to try again."""
-    client = Client(URL, "dpp_nobody", transport=gateway.transport)
-    with client, pytest.raises(Unauthorized) as refused:
+    client = dpp_client.Client(URL, "dpp_nobody", transport=gateway.transport)
+    with client, pytest.raises(dpp_client.Unauthorized) as refused:
         client.submit("decision", QUESTION, "0.25")
     assert (refused.value.status, refused.value.reason_code) == (401, "AUTH_INVALID")
     assert len(gateway.requests) == 1
 
 
-def test_a_failed_run_is_an_answer_and_has_no_result(client: Client, gateway: Gateway, world: World) -> None:
+def test_a_failed_run_is_an_answer_and_has_no_result(client: dpp_client.Client, gateway: Gateway, world: World) -> None:
     """RUN-17: the minimum fee; `wait` gives it back, `result` raises why it failed."""
     gateway.works = False
     receipt = client.submit("decision", QUESTION, "0.25")
     work(world, PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke."))
     run = client.wait(receipt)
     assert (run.status, run.cost.used_usd) == ("FAILED", Decimal("0.0050"))
-    with pytest.raises(RunFailed, match=r"PACK_FAILED: It broke\.") as failed:
+    with pytest.raises(dpp_client.RunFailed, match=r"PACK_FAILED: It broke\.") as failed:
         client.result(run)
     assert (failed.value.reason_code, failed.value.run_id) == ("PACK_FAILED", receipt.run_id)
 
 
-def test_a_run_that_is_not_over_has_no_result_yet(client: Client, gateway: Gateway) -> None:
+def test_a_run_that_is_not_over_has_no_result_yet(client: dpp_client.Client, gateway: Gateway) -> None:
     gateway.works = False
     run = client.get(client.submit("decision", QUESTION, "0.25").run_id)
     assert not run.is_over
-    with pytest.raises(NoResult, match="QUEUED, RESERVED"):
+    with pytest.raises(dpp_client.NoResult, match="QUEUED, RESERVED"):
         client.result(run)
 
 
@@ -196,7 +185,7 @@ def test_a_run_that_is_not_over_has_no_result_yet(client: Client, gateway: Gatew
     ],
 )
 def test_an_inline_result_is_verified_without_another_request(
-    client: Client, gateway: Gateway, world: World, data: dict[str, Any]
+    client: dpp_client.Client, gateway: Gateway, world: World, data: dict[str, Any]
 ) -> None:
     """RUN-3, RUN-10: what stands in the answer is written again as it is stored, and has its SHA-256."""
     gateway.works = False
@@ -213,7 +202,7 @@ def test_an_inline_result_is_verified_without_another_request(
     assert len(gateway.storage_requests) == 1
 
 
-def test_an_inline_result_that_was_changed_is_not_believed(client: Client, gateway: Gateway) -> None:
+def test_an_inline_result_that_was_changed_is_not_believed(client: dpp_client.Client, gateway: Gateway) -> None:
     """RUN-10: the stored one is fetched in its place."""
     run = client.wait(client.submit("decision", QUESTION, "0.25", inline=True))
     assert run.result is not None
@@ -223,7 +212,7 @@ def test_an_inline_result_that_was_changed_is_not_believed(client: Client, gatew
     assert len(gateway.storage_requests) == 1
 
 
-def test_what_a_newer_platform_says_besides_is_passed_over(client: Client, gateway: Gateway) -> None:
+def test_what_a_newer_platform_says_besides_is_passed_over(client: dpp_client.Client, gateway: Gateway) -> None:
     """Unknown members are ignored; a status and a reason that are not known stay as they are, and are no end."""
     receipt = client.submit("decision", QUESTION, "0.25")
 
@@ -239,15 +228,15 @@ def test_what_a_newer_platform_says_besides_is_passed_over(client: Client, gatew
     assert client.wait(run.run_id).status == "COMPLETED"
 
 
-def test_an_answer_of_something_else_is_answered_apart(client: Client, gateway: Gateway) -> None:
+def test_an_answer_of_something_else_is_answered_apart(client: dpp_client.Client, gateway: Gateway) -> None:
     """A wrong URL: no loop, no guess, and nothing of the page in the message."""
     gateway.faults.extend([page(200), page(404), page(302, Location="https://elsewhere.test/")])
     for _ in range(3):
-        with pytest.raises(UnexpectedAnswer) as unexpected:
+        with pytest.raises(dpp_client.UnexpectedAnswer) as unexpected:
             client.submit("decision", QUESTION, "0.25")
         assert "html" not in str(unexpected.value)
     gateway.faults.append(lambda request, answers: httpx.Response(202, json={"run_id": 7}))
-    with pytest.raises(UnexpectedAnswer, match="no Receipt: see run_id"):
+    with pytest.raises(dpp_client.UnexpectedAnswer, match="no Receipt: see run_id"):
         client.submit("decision", QUESTION, "0.25")
     assert len(gateway.requests) == 4
 
@@ -266,13 +255,13 @@ def test_an_answer_of_something_else_is_answered_apart(client: Client, gateway: 
 )
 def test_a_url_that_can_be_no_api_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
-        Client(url, "dpp_key")
+        dpp_client.Client(url, "dpp_key")
 
 
 def test_errors_survive_a_process_boundary() -> None:
     """A pool's worker raises them, too."""
-    error = InsufficientBudget("Nothing left.", status=402, reason_code="BUDGET_DRAINED", trace_id="t")
+    error = dpp_client.InsufficientBudget("Nothing left.", status=402, reason_code="BUDGET_DRAINED", trace_id="t")
     error.budget_remaining_usd = Decimal("0.1")
-    again: DppError = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-    assert isinstance(again, InsufficientBudget)
+    again: dpp_client.DppError = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+    assert isinstance(again, dpp_client.InsufficientBudget)
     assert (str(again), again.status, again.budget_remaining_usd) == (str(error), 402, Decimal("0.1"))

@@ -139,15 +139,15 @@ def _submit(env: Environment, container: Container) -> None:
 
 def _work(env: Environment, container: Container) -> None:
     env.with_one_heartbeat(container)
-    env.deliver(container.work_effects(env.packs))
+    env.deliver(container.worker(env.packs))
 
 
 def _work_with_retries(env: Environment, container: Container) -> None:
-    env.deliver(container.work_effects(env.packs, retries=True))
+    env.deliver(container.worker(env.packs, retries=True))
 
 
 def _work_without_heartbeat(env: Environment, container: Container) -> None:
-    env.deliver(container.work_effects(env.packs))
+    env.deliver(container.worker(env.packs))
 
 
 def _reap(env: Environment, container: Container) -> None:

@@ -4,7 +4,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Event
 from typing import Any, Self
@@ -19,8 +19,6 @@ from dpp.platform.errors import DependencyUnavailable
 from dpp.runs import execute, store
 from dpp.runs.errors import RunsError
 from dpp.runs.execute import WorkEffects
-from dpp.runs.finalize import FinalizeEffects
-from dpp.runs.jobs.reconcile import ReconcileEffects
 from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Run, SubmitRequest
@@ -30,7 +28,7 @@ from tests.support.clock import MovedClock
 from tests.support.crash_points import FaultInjector
 from tests.support.crashable import CrashableDatabase, crashable_ledger, crashable_queue, crashable_storage
 from tests.support.stored import existing
-from tests.support.world import DONE, Tenant, World, a_request
+from tests.support.world import DONE, RunEffects, Tenant, World, a_request
 
 END_OF_NEWS = "end-of-news"
 
@@ -106,7 +104,7 @@ class Client:
 
 
 @dataclass(slots=True)
-class Container:
+class Container(RunEffects):
     """The process that crashes: each call of its adapters goes through the injector."""
 
     database: Database
@@ -139,29 +137,9 @@ class Container:
             for each in opened:
                 each.close()
 
-    def submit_effects(self) -> SubmitEffects:
-        """Connections and clients that a submit uses."""
-        return SubmitEffects(self.database, self.ledger, self.queue)
-
-    def finalize_effects(self) -> FinalizeEffects:
-        """Connections and clients that a finalize uses."""
-        return FinalizeEffects(self.database, self.ledger, self.storage)
-
-    def reconcile_effects(self) -> ReconcileEffects:
-        """Connections and clients that reconcile uses."""
-        return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
-
-    def work_effects(self, packs: RecordingPacks, *, retries: bool = False) -> WorkEffects:
+    def worker(self, packs: RecordingPacks, *, retries: bool = False) -> WorkEffects:
         """Connections and clients that a worker uses; with `retries` it tries each step of its finalize twice."""
-        return WorkEffects(
-            self.database,
-            self.new_database,
-            self.ledger,
-            self.queue,
-            self.storage,
-            packs,
-            pauses_seconds=(0.0,) if retries else (),
-        )
+        return replace(self.work_effects(packs), pauses_seconds=(0.0,) if retries else ())
 
 
 @dataclass(slots=True)
@@ -207,10 +185,7 @@ class Environment:
 
     def work_effects(self) -> WorkEffects:
         """Connections and clients of a healthy worker."""
-        world = self.world
-        return WorkEffects(
-            world.database, world.new_database, world.ledger, world.queue, world.storage, self.packs, pauses_seconds=()
-        )
+        return replace(self.world.work_effects(self.packs), pauses_seconds=())
 
     def with_one_heartbeat(self, container: Container) -> None:
         """Send one heartbeat while the next pack runs, on this thread."""

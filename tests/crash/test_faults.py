@@ -58,8 +58,7 @@ def test_d2_a_move_whose_reply_was_lost_is_asked_again_and_moves_money_once(
     world: World, redis_proxy: Proxy, move: str, times: int
 ) -> None:
     """D2: the script ran, its answer got lost, and the driver or the caller repeats it."""
-    tenant = world.tenant()
-    run = world.leased(tenant)
+    _, run = world.new_leased_run()
     client: Any = redis.connect(redis_proxy.url)
     with closing(client):
         ledger = Ledger(client, KeySpace())
@@ -82,8 +81,7 @@ def test_d2_a_move_whose_reply_was_lost_is_asked_again_and_moves_money_once(
 
 def test_d2_a_reservation_whose_hour_passes_while_its_worker_works_is_settled_as_agreed(world: World) -> None:
     """D2: `reserve:{run}` ends, sweeper and reconcile fire, and the money is still the worker's to settle."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     keys, client = world.ledger.keys, cast(Any, world.ledger.client)
 
     def an_hour_passes() -> None:
@@ -131,8 +129,7 @@ def test_run_6_of_100_parallel_submits_of_60_percent_of_a_balance_one_is_accepte
 
 def test_run_19_a_worker_that_goes_on_without_its_lease_writes_nothing_where_the_reaper_won(world: World) -> None:
     """RUN-19, RUN-20: it never heard that its lease was over (a starved thread), finishes, and touches nothing."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     taken: list[int] = []
 
     def the_reaper_comes() -> None:
@@ -151,8 +148,7 @@ def test_run_19_a_loser_leaves_the_object_at_the_winners_key_as_it_is(world: Wor
     """RUN-19, RUN-22: reconcile completed the run by the envelope in S3; the loser's own goes nowhere."""
     from dpp.runs import envelope
 
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     won: list[bytes] = []
 
     def reconcile_comes() -> None:

@@ -16,12 +16,13 @@ import psycopg
 import pytest
 
 from dpp.money.audit import LedgerPosition, audit_tenant
-from dpp.money.credits import create_tenant, credit
+from dpp.money.credits import create_tenant
 from dpp.money.ledger import Ledger
 from dpp.platform.keys import api_keys
 from dpp.platform.keys.api_keys import Caller
 from dpp_cli.local.localstack import client_environment
 from dpp_cli.local.state import StackState, running_state
+from tests.support.world import give_credit
 
 OPENAPI = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text(encoding="utf-8"))
 TERMINAL = {"COMPLETED", "FAILED", "EXPIRED"}
@@ -59,14 +60,7 @@ class Platform:
         create_tenant(self.database, tenant_id, "End to end", rate_limit_per_minute)
         api_keys.store(self.database, minted, tenant_id)
         if credit_usd_micros:
-            credit(
-                self.database,
-                self.ledger,
-                credit_id=uuid4(),
-                tenant_id=tenant_id,
-                amount_usd_micros=credit_usd_micros,
-                reason="end to end",
-            )
+            give_credit(self.database, self.ledger, tenant_id, credit_usd_micros)
         return E2eTenant(tenant_id, minted.token, Caller(tenant_id, minted.key_id, rate_limit_per_minute))
 
     def submit(self, tenant: E2eTenant | None, body: object, **headers: str) -> httpx.Response:

@@ -8,18 +8,18 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from dpp.money.credits import create_tenant, credit
+from dpp.money.credits import create_tenant
 from dpp_cli.main import app
 from tests.e2e.conftest import Platform
 from tests.e2e.outside import CHANNEL, Outside, served
 from tests.lifecycle.poll_environment import LOGIN, recorded
 from tests.retention.test_rules import SEED
+from tests.support.world import A_CREDIT, give_credit
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
@@ -35,14 +35,7 @@ def outside(platform: Platform) -> Iterator[Outside]:
     """GitHub and Slack; and a tenant with money, who pays for tasks."""
     tenant_id = os.environ["DPP_LIFECYCLE_TENANT"]
     create_tenant(platform.database, tenant_id, "End to end", 100_000)
-    credit(
-        platform.database,
-        platform.ledger,
-        credit_id=uuid4(),
-        tenant_id=tenant_id,
-        amount_usd_micros=10_000_000,
-        reason="end to end",
-    )
+    give_credit(platform.database, platform.ledger, tenant_id, A_CREDIT)
     with served() as opened:
         yield opened
 

@@ -11,19 +11,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import psycopg
 from psycopg.types.json import Jsonb
 
-from dpp.lifecycle.flow import answer, store
+from dpp.lifecycle.flow import answer, ports, store
 from dpp.lifecycle.flow.dispatcher import DispatcherEffects, DispatcherReport, dispatch
 from dpp.lifecycle.flow.model import Task, Thread
 from dpp.lifecycle.flow.notifier import NotifierEffects, NotifierReport, send_messages
-from dpp.lifecycle.flow.ports import (
-    Outside,
-    OutsideReply,
-    OutsideRequest,
-    TaskRunReport,
-    TaskRunRequest,
-    TaskRuns,
-    TaskRunState,
-)
 from dpp.lifecycle.flow.runner import RunnerEffects, RunnerReport, run_tasks
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
@@ -42,11 +33,11 @@ class CannedTaskRuns:
 
     def __init__(self) -> None:
         self.plans: dict[str, list[str]] = {}
-        self.requests: dict[str, TaskRunRequest] = {}
+        self.requests: dict[str, ports.TaskRunRequest] = {}
         self.sent: list[str] = []
         self.refusal: Exception | None = None
 
-    def send(self, request: TaskRunRequest) -> UUID:
+    def send(self, request: ports.TaskRunRequest) -> UUID:
         """One run a key."""
         if self.refusal is not None:
             raise self.refusal
@@ -54,14 +45,14 @@ class CannedTaskRuns:
         self.requests.setdefault(request.key, request)
         return uuid5(NAMESPACE_URL, request.key)
 
-    def report(self, run_id: UUID) -> TaskRunReport | None:
+    def report(self, run_id: UUID) -> ports.TaskRunReport | None:
         """As planned; None for a run that was never sent."""
         for key, request in self.requests.items():
             if uuid5(NAMESPACE_URL, key) == run_id:
                 return self._report(run_id, key, request)
         return None
 
-    def _report(self, run_id: UUID, key: str, request: TaskRunRequest) -> TaskRunReport | None:
+    def _report(self, run_id: UUID, key: str, request: ports.TaskRunRequest) -> ports.TaskRunReport | None:
         plan = next((plan for title, plan in self.plans.items() if title in request.question), [SUCCEEDED])
         attempt = int(key.rpartition("-")[2])
         planned = plan[min(attempt, len(plan)) - 1]
@@ -69,9 +60,9 @@ class CannedTaskRuns:
             return None
         worked, asks = planned == SUCCEEDED, planned == ASKS
         reason = "PACK_RELIABILITY_BELOW_MINIMUM" if asks else "PACK_FAILED"
-        return TaskRunReport(
+        return ports.TaskRunReport(
             run_id=run_id,
-            state=TaskRunState(FAILED if asks else planned),
+            state=ports.TaskRunState(FAILED if asks else planned),
             charged_usd="0.0200",
             tokens_consumed=7,
             created_at=NOON,
@@ -88,10 +79,10 @@ class CannedSlack:
 
     def __init__(self) -> None:
         self.posts: list[dict[str, Any]] = []
-        self.replies: Callable[[dict[str, Any]], OutsideReply | None] = lambda _post: None
+        self.replies: Callable[[dict[str, Any]], ports.OutsideReply | None] = lambda _post: None
         self.tells_threads = True
 
-    def ask(self, request: OutsideRequest) -> OutsideReply:
+    def ask(self, request: ports.OutsideRequest) -> ports.OutsideReply:
         """One post."""
         post = json.loads(request.body or "")
         reply = self.replies(post)
@@ -99,9 +90,9 @@ class CannedSlack:
             return reply
         self.posts.append(post)
         if not self.tells_threads:
-            return OutsideReply(status=200, body="ok")
+            return ports.OutsideReply(status=200, body="ok")
         body = {"ok": True, "channel": CHANNEL, "ts": f"1700000000.{len(self.posts):06}"}
-        return OutsideReply(status=200, body=json.dumps(body))
+        return ports.OutsideReply(status=200, body=json.dumps(body))
 
     @property
     def posted_ids(self) -> list[str]:
@@ -143,7 +134,7 @@ class Environment(Stored):
     def runner_effects(
         self,
         database: Database | None = None,
-        task_runs: TaskRuns | None = None,
+        task_runs: ports.TaskRuns | None = None,
         objects: ObjectStore | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> RunnerEffects:
@@ -158,7 +149,7 @@ class Environment(Stored):
     def run_tasks(self, effects: RunnerEffects | None = None) -> RunnerReport:
         return run_tasks(effects or self.runner_effects(), self.now)
 
-    def notify(self, database: Database | None = None, outside: Outside | None = None) -> NotifierReport:
+    def notify(self, database: Database | None = None, outside: ports.Outside | None = None) -> NotifierReport:
         return send_messages(NotifierEffects(database or self.database, outside or self.slack, "C0HOME"), self.now)
 
     def emit(self, title: str, *, plan: list[str] | None = None, **payload: str) -> str:

@@ -7,14 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpp.lifecycle.flow.machine import (
-    EVENT_MACHINE,
-    MESSAGE_MACHINE,
-    TASK_MACHINE,
-    EventStatus,
-    MessageStatus,
-    TaskStatus,
-)
+from dpp.lifecycle.flow import machine as flow
 from dpp.platform.state_machine import StateMachine
 from tests.lifecycle.environment import Environment
 
@@ -33,9 +26,9 @@ _STAMPS = {
     "lifecycle_messages": {"PENDING": "sent_at = NULL", "SENT": "sent_at = now()"},
 }
 _MACHINES: dict[str, tuple[Any, StateMachine[Any]]] = {
-    "lifecycle_events": (EventStatus, EVENT_MACHINE),
-    "lifecycle_tasks": (TaskStatus, TASK_MACHINE),
-    "lifecycle_messages": (MessageStatus, MESSAGE_MACHINE),
+    "lifecycle_events": (flow.EventStatus, flow.EVENT_MACHINE),
+    "lifecycle_tasks": (flow.TaskStatus, flow.TASK_MACHINE),
+    "lifecycle_messages": (flow.MessageStatus, flow.MESSAGE_MACHINE),
 }
 _NOT_REFUSED = {("lifecycle_tasks", "PENDING", "PENDING"), ("lifecycle_messages", "PENDING", "PENDING")}
 """Nothing moves: a row's next attempt is planned."""
@@ -126,5 +119,5 @@ def test_a_sent_message_never_changes_again(env: Environment) -> None:
 
 
 def test_every_way_names_the_role_that_makes_it() -> None:
-    machines: tuple[StateMachine[Any], ...] = (EVENT_MACHINE, TASK_MACHINE, MESSAGE_MACHINE)
+    machines: tuple[StateMachine[Any], ...] = (flow.EVENT_MACHINE, flow.TASK_MACHINE, flow.MESSAGE_MACHINE)
     assert all(one.by and one.when for machine in machines for one in machine.transitions)

@@ -13,30 +13,20 @@ from hypothesis import strategies as st
 from dpp.money.books import QUERIES, read_books
 from dpp.platform.db.postgres import Connection
 from dpp.runs.jobs import retention
-from tests.schema.rows import (
-    add_tenant,
-    claimed,
-    completed,
-    insert,
-    processing,
-    queued,
-    refunded,
-    refunded_tombstone,
-    tombstone,
-)
+from tests.schema import rows
 from tests.support.retention_batches import APPEND_ONLY, NO_RIGHT, ROLE, deleted, named, refusal
 
 TENANTS = ("t_one", "t_two", "t_three")
 TODAY = datetime(2026, 6, 1, tzinfo=UTC)
 TOMBSTONES = named(retention.CLASSES, "tombstones")
 _KINDS = {
-    "queued": queued,
-    "processing": processing,
-    "claimed": claimed,
-    "completed": completed,
-    "refunded": refunded,
-    "tombstone": tombstone,
-    "refunded tombstone": refunded_tombstone,
+    "queued": rows.queued,
+    "processing": rows.processing,
+    "claimed": rows.claimed,
+    "completed": rows.completed,
+    "refunded": rows.refunded,
+    "tombstone": rows.tombstone,
+    "refunded tombstone": rows.refunded_tombstone,
 }
 
 
@@ -44,7 +34,7 @@ _KINDS = {
 def connection(database_url: str) -> Iterator[Connection]:
     with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
         for tenant_id in TENANTS:
-            add_tenant(opened, tenant_id)
+            rows.add_tenant(opened, tenant_id)
             opened.execute(
                 "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)"
                 " VALUES (gen_random_uuid(), %s, 10000000, 'x')",
@@ -84,7 +74,7 @@ def test_no_deletion_changes_the_books(
     """D2: for any set of runs and any batches of deleted tombstones."""
     with connection.transaction(force_rollback=True):
         for run in runs:
-            insert(connection, _row(*run))
+            rows.insert(connection, _row(*run))
         before = _books(connection)
         for days, limit in cleanups:
             deleted(connection, TOMBSTONES, TODAY - timedelta(days=days), limit=limit)
@@ -105,8 +95,8 @@ def test_no_deletion_changes_the_books(
 
 def test_the_charge_of_a_tombstone_that_an_operator_deletes_stays_too(connection: Connection) -> None:
     """D2: a trigger of the table carries it over, so nobody can forget to."""
-    insert(connection, _row("tombstone", "t_one", 70_000, 500))
-    insert(connection, _row("refunded tombstone", "t_two", 0, 500))
+    rows.insert(connection, _row("tombstone", "t_one", 70_000, 500))
+    rows.insert(connection, _row("refunded tombstone", "t_two", 0, 500))
     before = _books(connection)
     connection.execute("DELETE FROM runs")
     assert _books(connection) == before
@@ -118,7 +108,7 @@ def test_the_charge_of_a_tombstone_that_an_operator_deletes_stays_too(connection
 
 def test_a_deletion_that_is_rolled_back_carries_nothing(connection: Connection) -> None:
     """D2: row and charge change in one statement."""
-    insert(connection, _row("tombstone", "t_one", 70_000, 500))
+    rows.insert(connection, _row("tombstone", "t_one", 70_000, 500))
     before = _books(connection)
     with connection.transaction(force_rollback=True):
         assert deleted(connection, TOMBSTONES, TODAY) == 1
@@ -145,7 +135,7 @@ def test_a_deletion_that_is_rolled_back_carries_nothing(connection: Connection) 
 )
 def test_carried_charges_can_not_be_changed(connection: Connection, statement: str, role: str | None, by: str) -> None:
     """D2: also not by the role that may delete tombstones."""
-    insert(connection, _row("tombstone", "t_one", 70_000, 500))
+    rows.insert(connection, _row("tombstone", "t_one", 70_000, 500))
     assert deleted(connection, TOMBSTONES, TODAY) == 1
-    insert(connection, _row("completed", "t_one", 70_000, 500) | {"idempotency_key": f"key-{uuid4()}"})
+    rows.insert(connection, _row("completed", "t_one", 70_000, 500) | {"idempotency_key": f"key-{uuid4()}"})
     assert refusal(connection, statement, role=role) == by

@@ -262,8 +262,7 @@ def test_the_identity_holds_through_the_life_of_runs(world: World) -> None:
 
 def test_a_disputed_run_counts_as_an_open_reservation(world: World) -> None:
     """D3: its money is neither charged nor refunded until an operator decides."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     free = Intent(Status.FAILED, MoneyState.REFUNDED, 0, reason_code="RESERVATION_EXPIRED")
     claimed = world.using(store.claim, run, Guard(Status.QUEUED, None), free, finalize_token="f")
     assert claimed is not None

@@ -58,7 +58,10 @@ class _Account:
     def credit(self, amount: int) -> None:
         self.ledger.credit(self.tenant_id, str(uuid4()), amount)
 
-    def reserved(self, amount: int) -> str:
+    def reserved(self, amount: int, of: int = 0) -> str:
+        """Reserve an amount, after a credit of `of`; the id of the run."""
+        if of:
+            self.credit(of)
         run_id = str(uuid4())
         self.ledger.reserve(self.tenant_id, run_id, amount, 1)
         return run_id
@@ -145,16 +148,14 @@ def test_reserve_without_a_balance_is_insufficient(account: _Account) -> None:
 
 def test_settle_returns_the_locked_codes(account: _Account) -> None:
     """RUN-6 (001 §6.3): OK <charge> <refund> <new_balance>, ERR_NO_RESERVE; then the receipt's fields."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     assert account.settle_raw(run_id, "25")[:4] == ["OK", "25", "35", "75"]
     assert account.settle_raw(str(uuid4()), "25") == ["ERR_NO_RESERVE"]
 
 
 def test_refund_full_returns_the_locked_codes(account: _Account) -> None:
     """RUN-6 (001 §6.4): OK or ERR_NO_RESERVE; the fields in the order of settle."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     assert account.refund_raw(run_id)[:4] == ["OK", "0", "60", "100"]
     assert account.refund_raw(str(uuid4())) == ["ERR_NO_RESERVE"]
 
@@ -174,8 +175,7 @@ def test_the_reservation_has_the_locked_fields(account: _Account) -> None:
 
 def test_reservation_and_receipt_expire_balance_and_index_do_not(account: _Account) -> None:
     """RUN-7, D2: after 1 h and 7 days, set by the script."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     balance, reservation, receipt, ages, amounts = account.keys(run_id)
     assert RESERVATION_TTL_SECONDS - 30 < account.client.ttl(reservation) <= RESERVATION_TTL_SECONDS == 3_600
     assert [account.client.ttl(name) for name in (balance, ages, amounts)] == [-1, -1, -1]
@@ -187,8 +187,7 @@ def test_reservation_and_receipt_expire_balance_and_index_do_not(account: _Accou
 @pytest.mark.parametrize("balance", [10**14, 10**14 + 3, 2**53 - 1])
 def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Account, balance: int) -> None:
     """D2: the document's scripts write 10^14 back as 1e+14, and lose the last digits of larger amounts."""
-    account.credit(balance)
-    run_id = account.reserved(3)
+    run_id = account.reserved(3, of=balance)
     assert account.client.get(account.keys(run_id)[0]) == str(balance - 3)
     account.ledger.settle(account.tenant_id, run_id, 1)
     assert account.client.get(account.keys(run_id)[0]) == str(balance - 1)
@@ -197,8 +196,7 @@ def test_ten_to_the_14_survives_reserve_and_settle_to_the_micro(account: _Accoun
 @pytest.mark.parametrize("amount", [10**14, 2**53 - 1])
 def test_the_largest_amounts_are_exact(account: _Account, amount: int) -> None:
     """D2: up to 2^53 - 1, in the balance, the index and the receipt."""
-    account.credit(amount)
-    run_id = account.reserved(amount)
+    run_id = account.reserved(amount, of=amount)
     assert account.balance() == 0
     closed = account.ledger.settle(account.tenant_id, run_id, amount - 1)
     assert (closed.charge_usd_micros, closed.refund_usd_micros, account.balance()) == (amount - 1, 1, 1)
@@ -216,8 +214,7 @@ def test_a_credit_above_2_to_the_53_in_total_is_refused(account: _Account) -> No
 @pytest.mark.parametrize("closing", ["settle", "refund"])
 def test_a_reservation_older_than_an_hour_is_closed_from_the_index(account: _Account, closing: str) -> None:
     """D2: the document's scripts lose the money here."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     assert account.client.delete(f"reserve:{run_id}") == 1
     if closing == "settle":
         account.ledger.settle(account.tenant_id, run_id, 25)
@@ -229,8 +226,7 @@ def test_a_reservation_older_than_an_hour_is_closed_from_the_index(account: _Acc
 
 def test_an_expired_reservation_is_not_reserved_again(account: _Account) -> None:
     """D2: the index decides that a run has a reservation, not the key that expires."""
-    account.credit(100)
-    run_id = account.reserved(40)
+    run_id = account.reserved(40, of=100)
     account.client.delete(f"reserve:{run_id}")
     with pytest.raises(AlreadyReserved):
         account.ledger.reserve(account.tenant_id, run_id, 40, 1)
@@ -243,8 +239,7 @@ def test_closing_twice_moves_money_once_and_returns_the_first_receipt(
     account: _Account, first: str, second: str
 ) -> None:
     """D2: settle or refund after settle or refund, also with another charge."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
 
     def close(how: str, charge: int) -> Closed:
         if how == "settle":
@@ -266,8 +261,7 @@ def test_closing_twice_moves_money_once_and_returns_the_first_receipt(
 
 def test_a_repeated_close_returns_the_current_balance(account: _Account) -> None:
     """RUN-13: for the headers."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     account.ledger.settle(account.tenant_id, run_id, 60)
     account.credit(1_000)
     assert account.ledger.settle(account.tenant_id, run_id, 60).balance_usd_micros == 1_040
@@ -275,8 +269,7 @@ def test_a_repeated_close_returns_the_current_balance(account: _Account) -> None
 
 def test_a_closed_run_is_not_reserved_again(account: _Account) -> None:
     """D2: a late repetition of the reserve of an ended run reserves nothing."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     account.ledger.refund_full(account.tenant_id, run_id)
     with pytest.raises(AlreadyReserved):
         account.ledger.reserve(account.tenant_id, run_id, 60, 1)
@@ -297,8 +290,7 @@ def test_closing_without_a_reservation_is_refused_and_moves_nothing(account: _Ac
 
 def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
     """RUN-11: a run id alone gives no access to the money."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     other = f"{account.tenant_id}x"
     account.ledger.credit(other, "a credit of its own", 100)
     with pytest.raises(NoReservation):
@@ -309,8 +301,7 @@ def test_another_tenants_reservation_is_not_closed(account: _Account) -> None:
 @pytest.mark.parametrize("charge", [61, 10**14, MAX_AMOUNT_USD_MICROS])
 def test_a_charge_is_limited_to_the_reservation(account: _Account, charge: int) -> None:
     """RUN-24: actual ≤ reserved."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     assert account.ledger.settle(account.tenant_id, run_id, charge) == Closed(
         CloseKind.SETTLED, 60, 0, 40, repeated=False
     )
@@ -318,8 +309,7 @@ def test_a_charge_is_limited_to_the_reservation(account: _Account, charge: int) 
 
 def test_a_charge_of_zero_refunds_all_and_is_still_a_settle(account: _Account) -> None:
     """RUN-6: the receipt has the requested kind."""
-    account.credit(100)
-    run_id = account.reserved(60)
+    run_id = account.reserved(60, of=100)
     assert account.ledger.settle(account.tenant_id, run_id, 0) == Closed(CloseKind.SETTLED, 0, 60, 100, repeated=False)
 
 
@@ -392,8 +382,7 @@ def test_of_100_parallel_reserves_of_60_percent_exactly_one_succeeds(account: _A
 
 def test_of_parallel_closes_exactly_one_moves_money(account: _Account) -> None:
     """RUN-34, D2: settles and refunds at once; one is new, and all return the same receipt."""
-    account.credit(1_000)
-    run_id = account.reserved(600)
+    run_id = account.reserved(600, of=1_000)
     start = threading.Barrier(20)
 
     def close(number: int) -> Closed:

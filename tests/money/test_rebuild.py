@@ -57,8 +57,7 @@ def test_a_rebuild_of_a_correct_ledger_changes_nothing(world: World) -> None:
 
 def test_a_leftover_reservation_of_an_ended_run_is_removed(world: World) -> None:
     """D2: a failover that lost the settle restores the reservation; the rebuild removes it."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     execute.execute(message_of(run), "receipt", world.work_effects())
     keys = world.ledger.keys
     world.ledger.client.delete(keys.receipt(tenant.tenant_id, run.id))
@@ -73,8 +72,7 @@ def test_a_leftover_reservation_of_an_ended_run_is_removed(world: World) -> None
 
 def test_a_settle_without_a_ledger_waits_for_the_rebuild_and_is_not_disputed(world: World) -> None:
     """D2, D3: reconcile rebuilds the ledger and then finishes the claim, without an operator."""
-    tenant = world.tenant()
-    run = world.leased(tenant)
+    tenant, run = world.new_leased_run()
     world.lose_redis(tenant)
     with pytest.raises(LedgerLost):
         execute._finish(run, DONE, replace(world.work_effects(), pauses_seconds=()))

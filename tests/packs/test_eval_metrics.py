@@ -8,26 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from dpp.packs.evaluation import json_match, numbers, text
+from dpp.packs.evaluation import json_match, metrics, numbers, text
 from dpp.packs.evaluation.bootstrap import Interval, interval, mean
-from dpp.packs.evaluation.metrics import (
-    MISSING,
-    Note,
-    Score,
-    json_partial,
-    longest_common_subsequence,
-    rouge_l,
-    scorer,
-    token_f1,
-)
 from dpp.packs.registry import EvalMetric
 
 TOKENS = st.lists(st.sampled_from("abcd"), max_size=12)
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
-def score(metric: dict[str, Any], prediction: JsonValue, *accepted: JsonValue) -> Score:
-    return scorer(EvalMetric.model_validate(metric))(prediction, accepted)
+def score(metric: dict[str, Any], prediction: JsonValue, *accepted: JsonValue) -> metrics.Score:
+    return metrics.scorer(EvalMetric.model_validate(metric))(prediction, accepted)
 
 
 @pytest.mark.parametrize(
@@ -110,36 +100,36 @@ def test_a_score_is_what_the_definition_says(
     metric: dict[str, Any], prediction: JsonValue, reference: JsonValue, value: float
 ) -> None:
     """RUN-28."""
-    assert score(metric, prediction, reference) == Score(value)
+    assert score(metric, prediction, reference) == metrics.Score(value)
 
 
 @pytest.mark.parametrize(
     ("metric", "prediction", "accepted", "expected"),
     [
-        ("exact_match", 5, ["5"], Score(0.0, Note.NOT_TEXT)),
-        ("exact_match", "5", [5], Score(None, Note.REFERENCE_NOT_TEXT)),
-        ("exact_match", "x", [5, "y", "x"], Score(1.0)),
-        ("numeric", "NaN", ["1"], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", "Infinity", ["1"], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", True, [1], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", "1e325", [1], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", "1,00", [100], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", "5 apples", [5], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", "9" * 65, [5], Score(0.0, Note.NOT_A_NUMBER)),
-        ("numeric", 1, ["one", None], Score(None, Note.REFERENCE_NOT_A_NUMBER)),
-        ("json_match", "{", [{}], Score(0.0, Note.NOT_JSON)),
-        ("json_match", '{"a": 1, "a": 1}', [{"a": 1}], Score(0.0, Note.NOT_JSON)),
-        ("json_match", "[NaN]", [[1]], Score(0.0, Note.NOT_JSON)),
-        ("json_match", "[1e999]", [[1]], Score(0.0, Note.NOT_JSON)),
-        ("json_match", "[" * 5_000 + "]" * 5_000, [[]], Score(0.0, Note.NOT_JSON)),
-        ("json_match", "[" * 70 + "]" * 70, [[]], Score(0.0, Note.NOT_JSON)),
-        ("json_match", 1, ["yes"], Score(None, Note.REFERENCE_NOT_JSON)),
-        ("rouge_l", MISSING, ["x"], Score(0.0, Note.MISSING_PREDICTION)),
-        ("rouge_l", MISSING, [1], Score(None, Note.REFERENCE_NOT_TEXT)),
+        ("exact_match", 5, ["5"], metrics.Score(0.0, metrics.Note.NOT_TEXT)),
+        ("exact_match", "5", [5], metrics.Score(None, metrics.Note.REFERENCE_NOT_TEXT)),
+        ("exact_match", "x", [5, "y", "x"], metrics.Score(1.0)),
+        ("numeric", "NaN", ["1"], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", "Infinity", ["1"], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", True, [1], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", "1e325", [1], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", "1,00", [100], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", "5 apples", [5], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", "9" * 65, [5], metrics.Score(0.0, metrics.Note.NOT_A_NUMBER)),
+        ("numeric", 1, ["one", None], metrics.Score(None, metrics.Note.REFERENCE_NOT_A_NUMBER)),
+        ("json_match", "{", [{}], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", '{"a": 1, "a": 1}', [{"a": 1}], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", "[NaN]", [[1]], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", "[1e999]", [[1]], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", "[" * 5_000 + "]" * 5_000, [[]], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", "[" * 70 + "]" * 70, [[]], metrics.Score(0.0, metrics.Note.NOT_JSON)),
+        ("json_match", 1, ["yes"], metrics.Score(None, metrics.Note.REFERENCE_NOT_JSON)),
+        ("rouge_l", metrics.MISSING, ["x"], metrics.Score(0.0, metrics.Note.MISSING_PREDICTION)),
+        ("rouge_l", metrics.MISSING, [1], metrics.Score(None, metrics.Note.REFERENCE_NOT_TEXT)),
     ],
 )
 def test_what_can_not_be_read_says_whose_fault_it_is(
-    metric: str, prediction: Any, accepted: list[JsonValue], expected: Score
+    metric: str, prediction: Any, accepted: list[JsonValue], expected: metrics.Score
 ) -> None:
     """RUN-28: an unreadable prediction scores 0; an unreadable reference is not the system's fault."""
     assert score({"type": metric}, prediction, *accepted) == expected
@@ -148,11 +138,11 @@ def test_what_can_not_be_read_says_whose_fault_it_is(
 @given(TOKENS, TOKENS)
 def test_token_metrics_are_symmetric_and_bounded(one: list[str], other: list[str]) -> None:
     """RUN-28: and order matters to ROUGE-L alone, which so never exceeds F1."""
-    assert token_f1(one, other) == token_f1(other, one) == token_f1(one[::-1], other)
-    assert rouge_l(one, other) == rouge_l(other, one)
-    assert 0 <= rouge_l(one, other) <= token_f1(one, other) <= 1
-    assert rouge_l(one, one) == token_f1(one, one) == 1
-    assert (rouge_l(one, other) == 1) is (one == other)
+    assert metrics.token_f1(one, other) == metrics.token_f1(other, one) == metrics.token_f1(one[::-1], other)
+    assert metrics.rouge_l(one, other) == metrics.rouge_l(other, one)
+    assert 0 <= metrics.rouge_l(one, other) <= metrics.token_f1(one, other) <= 1
+    assert metrics.rouge_l(one, one) == metrics.token_f1(one, one) == 1
+    assert (metrics.rouge_l(one, other) == 1) is (one == other)
 
 
 @given(TOKENS, TOKENS)
@@ -163,7 +153,7 @@ def test_the_bitwise_subsequence_is_as_long_as_the_textbooks(one: list[str], oth
         for j, right in enumerate(other):
             longer = max(table[i][j + 1], table[i + 1][j])
             table[i + 1][j + 1] = table[i][j] + 1 if left == right else longer
-    assert longest_common_subsequence(one, other) == table[-1][-1]
+    assert metrics.longest_common_subsequence(one, other) == table[-1][-1]
 
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=6)
@@ -205,9 +195,9 @@ def typed(value: Any) -> Any:
 def test_partial_json_is_one_only_for_the_same_value(one: Any, other: Any) -> None:
     """RUN-28."""
     trees = [json_match.read([value]) for value in (one, other)]
-    found = json_partial(trees[0], trees[1])
+    found = metrics.json_partial(trees[0], trees[1])
     assert 0 <= found <= 1
-    assert found == json_partial(trees[1], trees[0])
+    assert found == metrics.json_partial(trees[1], trees[0])
     assert (found == 1) is (typed(one) == typed(other))
 
 

@@ -165,8 +165,7 @@ class TestRedrive:
 
     def test_a_run_that_was_sent_back_is_executed(self, dlq: DeadLetterQueue) -> None:
         """RUN-15, RUN-16: as if its message had never failed."""
-        tenant = dlq.world.tenant()
-        run = dlq.world.submit(tenant).run
+        tenant, run = dlq.world.new_run()
         dlq.world.messages()
         dlq.put(run)
         dlq.handled(redrive)
@@ -199,8 +198,7 @@ class TestRedrive:
     def test_a_crash_between_sending_and_deleting_executes_the_run_once(self, dlq: DeadLetterQueue) -> None:
         """RUN-15, RUN-16: the message is in both queues; the second delivery is skipped."""
         world = dlq.world
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         world.messages()
         dlq.put(run)
 
@@ -226,8 +224,7 @@ class TestDrop:
     def test_a_waiting_run_ends_at_once_with_a_full_refund(self, dlq: DeadLetterQueue) -> None:
         """RUN-15, RUN-19, RUN-21: FAILED with a reason, without waiting for the sweeper."""
         world = dlq.world
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         dlq.put(run)
         assert dlq.handled(drop) == {run.id: Action.RUN_ENDED}
         ended = world.run(run)
@@ -278,8 +275,7 @@ class TestDrop:
     ) -> None:
         """RUN-15: the run is ended first, the message deleted last, the refund made once."""
         world = dlq.world
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         dlq.put(run)
 
         class Crashing(Queue):
@@ -298,8 +294,7 @@ class TestDrop:
     ) -> None:
         """RUN-22, D3: the run is claimed and not refunded; its message stays until the run has ended."""
         world = dlq.world
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         world.messages()
         dlq.put(run)
         with monkeypatch.context() as away:
@@ -315,8 +310,7 @@ class TestDrop:
     def test_drop_and_sweeper_refund_a_run_once(self, dlq: DeadLetterQueue) -> None:
         """RUN-21: the second of them finds the run ended."""
         world = dlq.world
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         dlq.put(run)
         sweep(world.finalize_effects(), world.new_database(), now=world.later(seconds=3_601))
         assert dlq.handled(drop) == {run.id: Action.DELETED}

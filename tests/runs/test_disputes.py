@@ -99,8 +99,7 @@ def test_a_contradicting_receipt_is_reopened_first(world: World) -> None:
 
 def test_an_equal_receipt_is_kept(world: World) -> None:
     """D3: the ledger had settled it like that; only the row had to follow."""
-    tenant = world.tenant()
-    run = world.leased(tenant)
+    tenant, run = world.new_leased_run()
     world.ledger.settle(run.tenant_id, run.id, 7_000)
     reap.reap(world.finalize_effects(), world.new_database(), world.later(seconds=121))
     before = world.ledger.balance(tenant.tenant_id)
@@ -111,8 +110,7 @@ def test_an_equal_receipt_is_kept(world: World) -> None:
 
 def test_a_run_that_never_started_can_only_be_refunded(world: World) -> None:
     """RUN-21, D3: the schema would reject a charge; the error comes before any move."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     world.ledger.settle(run.tenant_id, run.id, 5_000)
     sweep.sweep(world.finalize_effects(), world.new_database(), world.later(minutes=61))
     assert world.run(run).is_disputed

@@ -62,8 +62,7 @@ class TestReaper:
 
     def test_run_20_an_expired_lease_ends_failed_with_the_minimum_fee(self, world: World) -> None:
         """RUN-20, 001 §10.2: FAILED, SETTLED, WORKER_TIMEOUT, min(minimum fee, reserved)."""
-        tenant = world.tenant()
-        run = world.leased(tenant, reserved_usd_micros=1_000_000)
+        tenant, run = world.new_leased_run(reserved_usd_micros=1_000_000)
         report = _reap(world, world.later(seconds=121))
         ended = world.run(run)
         assert (report.seen, report.ended) == (1, 1)
@@ -92,8 +91,7 @@ class TestReaper:
 
     def test_run_20_a_reservation_older_than_an_hour_is_still_settled(self, world: World) -> None:
         """D2: `reserve:{run}` has expired; the index still holds the reservation."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         world.ledger.client.delete(world.ledger.keys.reservation(run.tenant_id, run.id))
         _reap(world, world.later(hours=2))
         assert world.run(run).money_state == MoneyState.SETTLED
@@ -126,8 +124,7 @@ class TestSweeper:
 
     def test_run_21_a_run_queued_for_over_an_hour_is_refunded_in_full(self, world: World) -> None:
         """RUN-21, 001 §11.2: FAILED, REFUNDED, RESERVATION_EXPIRED, without a charge."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         assert _sweep(world, world.later(minutes=59)).seen == 0
         assert _sweep(world, world.later(minutes=61)).ended == 1
         ended = world.run(run)
@@ -160,8 +157,7 @@ class TestReconcile:
     @pytest.mark.parametrize("at", ["settle", "settle reply", "commit"])
     def test_run_22_a_claim_with_a_stored_envelope_is_completed_at_its_cost(self, world: World, at: str) -> None:
         """RUN-22, D3: the worker died after the upload; the run has the same charge, once."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         _die_after_claim(world, run, at=at)
         assert _reconcile(world, world.later(minutes=4)).stuck_claims.seen == 0
         assert _reconcile(world, world.later(minutes=6)).stuck_claims.ended == 1
@@ -175,8 +171,7 @@ class TestReconcile:
 
     def test_run_22_a_claim_without_its_envelope_fails_with_the_minimum_fee(self, world: World) -> None:
         """RUN-22: the worker died before the upload, so there is no result to charge for."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         _die_after_claim(world, run, at="upload")
         _reconcile(world, world.later(minutes=6))
         ended = world.run(run)
@@ -196,8 +191,7 @@ class TestReconcile:
 
     def test_run_22_an_expired_lease_with_an_envelope_is_completed_at_its_cost(self, world: World) -> None:
         """RUN-22, 001 §23: an upload without a claim still completes the run."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         built = envelope.build(run, DONE, DONE.cost_usd_micros)
         world.storage.put_json(envelope_key(run), built.body)
         report = _reconcile(world, world.later(seconds=121))
@@ -227,8 +221,7 @@ class TestReconcile:
 
     def test_an_unfinished_refund_of_the_sweeper_is_finished(self, world: World) -> None:
         """D3: the sweeper's intent is rolled forward like that of a worker."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         broken = FinalizeEffects(world.database, Flaky(world.ledger, RedisUnavailable, after={"refund_full"}))  # type: ignore[arg-type]
         sweep(broken, world.new_database(), world.later(minutes=61))
         assert world.run(run).finalize_stage == FinalizeStage.CLAIMED
@@ -260,8 +253,7 @@ class TestReconcile:
 
     def test_d2_a_reservation_that_redis_lost_is_entered_again_and_the_claim_finished(self, world: World) -> None:
         """D2, D3: a run with neither reservation nor receipt is not disputed: Postgres has its reservation as open."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         for key in world.ledger.move_keys(run.tenant_id, run.id)[1:]:
             world.ledger.client.delete(key)
         assert _reap(world, world.later(seconds=121)).failed == 1
@@ -284,8 +276,7 @@ class TestReconcile:
 
     def test_a_claim_that_was_taken_over_is_not_committed_by_its_first_holder(self, world: World) -> None:
         """RUN-19: the commit names version and token, so a holder that was frozen changes nothing."""
-        tenant = world.tenant()
-        run = world.leased(tenant)
+        tenant, run = world.new_leased_run()
         guard = store.Guard(Status.PROCESSING, lease_token=run.lease_token)
         frozen = world.using(store.claim, run, guard, reap.timed_out(run), finalize_token="first")
         assert frozen is not None

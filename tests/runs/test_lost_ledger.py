@@ -38,8 +38,7 @@ def _revive(world: World, tenant: Tenant, run: Run) -> None:
 
 def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(world: World) -> None:
     """D2: the row has the charge; without this the refund would stay reserved for ever."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     execute.execute(message_of(run), "receipt", world.work_effects())
     _revive(world, tenant, run)
     assert world.position(tenant).drift_usd_micros == A_COST - A_RESERVATION
@@ -54,8 +53,7 @@ def test_a_reservation_that_a_failover_brought_back_is_closed_as_its_run_ended(w
 
 def test_an_old_reservation_of_an_open_run_is_left_alone(world: World) -> None:
     """D2: the scan of orphans closes only reservations of ended runs."""
-    tenant = world.tenant()
-    run = world.leased(tenant)
+    tenant, run = world.new_leased_run()
     world.ledger.client.zadd(world.ledger.keys.reservation_ages(tenant.tenant_id), {run.id: 1})
     assert reconcile(world.reconcile_effects(), world.new_database(), None).orphans.seen == 0
     assert world.position(tenant).balanced

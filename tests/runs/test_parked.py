@@ -78,8 +78,7 @@ class TestParking:
 
     def test_a_run_that_is_processing_goes_on_to_its_end(self, world: World) -> None:
         """Execution is disabled while its pack runs: the run completes and is charged."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
 
         class Disabling(ScriptedPacks):
             def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
@@ -148,8 +147,7 @@ class TestParking:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """RUN-21: its hour was over; the refund is kept."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         disable(world.database)
         park = store.park
 
@@ -280,8 +278,7 @@ class TestResuming:
     @pytest.mark.parametrize("scope", PACKS)
     def test_once_enabled_the_next_tick_sends_it(self, world: World, scope: PackType | None) -> None:
         """D5: within a minute, and not before, so that it costs no message while it can't start."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         disable(world.database, scope)
         assert _deliver(world) == [WorkOutcome.PARKED]
         for minutes in (2, 20, 59):
@@ -313,8 +310,7 @@ class TestResuming:
 
     def test_run_21_a_parked_run_is_refunded_in_full_after_its_hour(self, world: World) -> None:
         """RUN-21: FAILED, REFUNDED, RESERVATION_EXPIRED; it does not start when execution is enabled later."""
-        tenant = world.tenant()
-        run = world.submit(tenant).run
+        tenant, run = world.new_run()
         disable(world.database)
         _deliver(world)
         assert sweep(world.finalize_effects(), world.new_database(), world.later(minutes=59)).seen == 0

@@ -16,17 +16,7 @@ from dpp.runs.jobs import retention
 from dpp.runs.jobs.retain import RetentionReport, retain
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import MoneyState, Status
-from tests.schema.rows import (
-    add_tenant,
-    claimed,
-    completed,
-    insert,
-    processing,
-    queued,
-    refunded,
-    refunded_tombstone,
-    tombstone,
-)
+from tests.schema import rows
 from tests.support.api import ApiClient, a_body
 from tests.support.retention_batches import NO_RIGHT, ROLE, batches, deleted, named, refusal
 from tests.support.world import A_COST, A_CREDIT, Tenant, World, message_of
@@ -43,8 +33,7 @@ def _has_inputs(world: World, run_id: object) -> bool:
 
 def test_run_12_a_run_becomes_a_tombstone_after_30_days_and_keeps_its_money_state(world: World) -> None:
     """RUN-12, D7: the result pointer is deleted, the charge stays in the books."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     execute.execute(message_of(run), "receipt", world.work_effects())
     assert _retain(world, world.later(days=29, hours=23)).expired.seen == 0
     assert _retain(world, world.later(days=30, minutes=1)).expired.ended == 1
@@ -144,16 +133,16 @@ def test_d2_audit_and_rebuild_include_charges_of_deleted_runs(world: World) -> N
 BEFORE = datetime(2026, 6, 1, tzinfo=UTC)
 _A_MICROSECOND = timedelta(microseconds=1)
 _CASES: dict[str, tuple[dict[str, Any], bool]] = {
-    "older": (tombstone(updated_at=BEFORE - _A_MICROSECOND), True),
-    "of that very moment": (tombstone(updated_at=BEFORE), False),
-    "younger": (tombstone(updated_at=BEFORE + _A_MICROSECOND), False),
-    "refunded": (refunded_tombstone(updated_at=datetime.min.replace(tzinfo=UTC)), True),
-    "completed": (completed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "failed": (refunded(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "queued": (queued(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "processing": (processing(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "claimed": (claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
-    "disputed": (claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC), money_state=MoneyState.DISPUTED), False),
+    "older": (rows.tombstone(updated_at=BEFORE - _A_MICROSECOND), True),
+    "of that very moment": (rows.tombstone(updated_at=BEFORE), False),
+    "younger": (rows.tombstone(updated_at=BEFORE + _A_MICROSECOND), False),
+    "refunded": (rows.refunded_tombstone(updated_at=datetime.min.replace(tzinfo=UTC)), True),
+    "completed": (rows.completed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "failed": (rows.refunded(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "queued": (rows.queued(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "processing": (rows.processing(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "claimed": (rows.claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC)), False),
+    "disputed": (rows.claimed(updated_at=datetime(2020, 1, 1, tzinfo=UTC), money_state=MoneyState.DISPUTED), False),
 }
 
 
@@ -163,13 +152,13 @@ class TestTombstones:
     @pytest.fixture
     def connection(self, database_url: str) -> Iterator[Connection]:
         with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
-            add_tenant(opened)
+            rows.add_tenant(opened)
             yield opened
 
     @pytest.mark.parametrize("case", _CASES)
     def test_only_an_old_tombstone_is_deleted_with_its_inputs(self, connection: Connection, case: str) -> None:
         row, goes = _CASES[case]
-        insert(connection, row)
+        rows.insert(connection, row)
         connection.execute("INSERT INTO run_inputs (run_id, inputs) VALUES (%s, '{}')", (row["run_id"],))
         assert TOMBSTONES.due(connection, BEFORE, 100) == goes
         assert deleted(connection, TOMBSTONES, BEFORE) == goes
@@ -179,7 +168,7 @@ class TestTombstones:
     def test_a_batch_is_bounded_and_the_next_continues_after_it(self, connection: Connection) -> None:
         """Also among seven tombstones with the same time."""
         for n in range(12):
-            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=max(1, n - 5))))
+            rows.insert(connection, rows.tombstone(updated_at=BEFORE - timedelta(days=max(1, n - 5))))
         done = list(batches(connection, TOMBSTONES, BEFORE, limit=5))
         assert [(one.examined, one.deleted) for one in done] == [(5, 5), (5, 5), (2, 2)]
         assert all(one.bytes > one.deleted * 100 for one in done)
@@ -188,15 +177,15 @@ class TestTombstones:
 
     def test_due_tombstones_are_counted_up_to_a_bound(self, connection: Connection) -> None:
         for _ in range(5):
-            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=1)))
+            rows.insert(connection, rows.tombstone(updated_at=BEFORE - timedelta(days=1)))
         assert [TOMBSTONES.due(connection, BEFORE, limit) for limit in (3, 5, 9)] == [3, 5, 5]
 
     def test_use_reports_the_oldest_and_the_growth_of_a_day(self, connection: Connection) -> None:
         nothing = TOMBSTONES.use(connection, BEFORE)
         assert (nothing.rows, nothing.oldest_at, nothing.rows_a_day) == (0, None, 0)
         for days in (0.5, 0.9, 3.0):
-            insert(connection, tombstone(updated_at=BEFORE - timedelta(days=days)))
-        insert(connection, completed(updated_at=BEFORE - timedelta(days=9)))
+            rows.insert(connection, rows.tombstone(updated_at=BEFORE - timedelta(days=days)))
+        rows.insert(connection, rows.completed(updated_at=BEFORE - timedelta(days=9)))
         use = TOMBSTONES.use(connection, BEFORE)
         assert (use.rows, use.oldest_at, use.rows_a_day) == (4, BEFORE - timedelta(days=3), 2)
         assert use.bytes_a_day == pytest.approx(use.bytes / 2)
@@ -207,7 +196,7 @@ class TestTombstones:
         self, connection: Connection, case: str, role: str | None
     ) -> None:
         """D2, D7: the schema enforces it."""
-        insert(connection, _CASES[case][0])
+        rows.insert(connection, _CASES[case][0])
         assert refusal(connection, "DELETE FROM runs", role=role) == "runs_only_tombstones_go"
 
     @pytest.mark.parametrize(
@@ -222,5 +211,5 @@ class TestTombstones:
         ],
     )
     def test_the_retention_role_has_no_other_right(self, connection: Connection, statement: str) -> None:
-        insert(connection, tombstone())
+        rows.insert(connection, rows.tombstone())
         assert refusal(connection, statement, role=ROLE) == NO_RIGHT

@@ -110,8 +110,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
 
 def test_run_16_a_worker_that_lost_its_lease_stops_its_pack_and_writes_nothing(world: World) -> None:
     """RUN-16, RUN-19: after the heartbeat finds the lease lost, there is no claim, no settle and no object."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
 
     class Overtaken(ScriptedPacks):
         def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
@@ -153,8 +152,7 @@ def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type
 
 def test_run_17_a_pack_that_overruns_costs_the_minimum_fee(world: World) -> None:
     """RUN-17, DEC-4203: FAILED, SETTLED, the minimum fee, and the reason."""
-    tenant = world.tenant()
-    run = world.submit(tenant, reserved_usd_micros=1_000_000).run
+    tenant, run = world.new_run(reserved_usd_micros=1_000_000)
     assert _work(world, run, ScriptedPacks(FAILED)) == WorkOutcome.ENDED
     ended = world.run(run)
     assert (ended.status, ended.money_state) == (Status.FAILED, MoneyState.SETTLED)
@@ -225,8 +223,7 @@ def test_run_18_a_number_that_json_cannot_hold_is_a_failure_not_a_crash(world: W
 
 def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -> None:
     """RUN-24: actual ≤ reserved, whatever cost the pack reports; also in the balance."""
-    tenant = world.tenant()
-    run = world.submit(tenant, reserved_usd_micros=30_000).run
+    tenant, run = world.new_run(reserved_usd_micros=30_000)
     _work(world, run)
     assert world.run(run).actual_cost_usd_micros == 30_000
     assert world.position(tenant).balance_usd_micros == 10_000_000 - 30_000
@@ -234,8 +231,7 @@ def test_run_24_a_cost_above_the_reservation_is_charged_up_to_it(world: World) -
 
 def test_a_worker_whose_claim_reply_was_lost_finds_its_claim_again(world: World) -> None:
     """RUN-19, D3: the row was claimed and the connection lost with the reply; the result is not lost."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     packs = ScriptedPacks()
     effects = world.work_effects(packs)
     # Its uses: lease, claim, claim again, commit, commit again.

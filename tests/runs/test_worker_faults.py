@@ -67,8 +67,7 @@ FAULTS: dict[str, tuple[Break, int]] = {
 @pytest.mark.parametrize(("fault", "charge"), FAULTS.values(), ids=FAULTS.keys())
 def test_after_a_fault_the_run_ends_once_and_the_ledger_balances(world: World, fault: Break, charge: int) -> None:
     """The worker stops at the fault; a redelivery and the jobs finish, at the cost that each fault allows."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     effects = fault(world, replace(world.work_effects(), pauses_seconds=()))
     with pytest.raises(DependencyUnavailable):
         execute(message_of(run), "receipt", effects)
@@ -89,8 +88,7 @@ def test_after_a_fault_the_run_ends_once_and_the_ledger_balances(world: World, f
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_worker_with_retries_survives_a_temporary_fault(world: World, name: str) -> None:
     """The same faults, each gone at the second try: the run is executed once, and its result is charged."""
-    tenant = world.tenant()
-    run = world.submit(tenant).run
+    tenant, run = world.new_run()
     effects = FAULTS[name][0](world, replace(world.work_effects(), pauses_seconds=(0.0,)))
     assert execute(message_of(run), "receipt", effects).outcome == WorkOutcome.ENDED
     ended = world.run(run)

@@ -1,7 +1,7 @@
 """One test's platform: real Postgres and Valkey, S3 and SQS by moto, a pack with prepared answers."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from dpp.money.ledger import Ledger
 from dpp.packs.contract import PackFailure, PackRequest, PackResult, PackSuccess, PackType
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
-from dpp.platform.db.postgres import Database
+from dpp.platform.db.postgres import Connection, Database
 from dpp.platform.keys import api_keys
 from dpp.platform.keys.api_keys import Caller
 from dpp.runs import store
@@ -62,8 +62,34 @@ class ScriptedPacks:
         """Nothing to warm."""
 
 
+class RunEffects(Stored):
+    """The base of what has everything that runs use; makes the effects of each use case."""
+
+    __slots__ = ()
+    ledger: Ledger
+    queue: Queue
+    storage: ObjectStore
+    new_database: Callable[[], Database]
+    """Opens another connection, which is closed with this one."""
+
+    def submit_effects(self) -> SubmitEffects:
+        return SubmitEffects(self.database, self.ledger, self.queue)
+
+    def finalize_effects(self) -> FinalizeEffects:
+        return FinalizeEffects(self.database, self.ledger, self.storage)
+
+    def reconcile_effects(self) -> ReconcileEffects:
+        return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
+
+    def work_effects(self, packs: Any = None) -> WorkEffects:
+        """The effects of the worker."""
+        return WorkEffects(
+            self.database, self.new_database, self.ledger, self.queue, self.storage, packs or ScriptedPacks()
+        )
+
+
 @dataclass(slots=True)
-class World(Stored):
+class World(RunEffects):
     """The real parts, and short ways to use them."""
 
     database_url: str
@@ -138,32 +164,7 @@ class World(Stored):
     def credit(self, tenant_id: str, usd_micros: int, database: Database | None = None) -> int:
         """Give a tenant money; its new balance."""
         with (database or self.database).connection() as connection:
-            return credit(
-                connection,
-                self.ledger,
-                credit_id=uuid4(),
-                tenant_id=tenant_id,
-                amount_usd_micros=usd_micros,
-                reason="for a test",
-            )
-
-    def submit_effects(self) -> SubmitEffects:
-        """The effects of a submit."""
-        return SubmitEffects(self.database, self.ledger, self.queue)
-
-    def finalize_effects(self) -> FinalizeEffects:
-        """The effects of finalize."""
-        return FinalizeEffects(self.database, self.ledger, self.storage)
-
-    def reconcile_effects(self) -> ReconcileEffects:
-        """The effects of reconcile."""
-        return ReconcileEffects(self.database, self.ledger, self.storage, self.queue)
-
-    def work_effects(self, packs: Any = None) -> WorkEffects:
-        """The effects of the worker."""
-        return WorkEffects(
-            self.database, self.new_database, self.ledger, self.queue, self.storage, packs or ScriptedPacks()
-        )
+            return give_credit(connection, self.ledger, tenant_id, usd_micros)
 
     def submit(self, tenant: Tenant, **changes: Any) -> Submitted:
         """Submit a run."""
@@ -173,6 +174,16 @@ class World(Stored):
         """A run that a worker holds."""
         queued = self.submit(tenant, **changes).run
         return existing(self.using(store.start_processing, queued, f"lease-{uuid4()}"))
+
+    def new_run(self, **changes: Any) -> tuple[Tenant, Run]:
+        """A new tenant and its run, which waits."""
+        tenant = self.tenant()
+        return tenant, self.submit(tenant, **changes).run
+
+    def new_leased_run(self, **changes: Any) -> tuple[Tenant, Run]:
+        """A new tenant and its run, which a worker holds."""
+        tenant = self.tenant()
+        return tenant, self.leased(tenant, **changes)
 
     def run(self, run: Run) -> Run:
         """The run as it stands now."""
@@ -219,6 +230,13 @@ class World(Stored):
                 taken.append(RunMessage.model_validate_json(message["Body"]))
                 self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])
         return taken
+
+
+def give_credit(connection: Connection, ledger: Ledger, tenant_id: str, usd_micros: int) -> int:
+    """Give a tenant money; its new balance."""
+    return credit(
+        connection, ledger, credit_id=uuid4(), tenant_id=tenant_id, amount_usd_micros=usd_micros, reason="for a test"
+    )
 
 
 def a_request(tenant: Tenant | str, **changes: Any) -> SubmitRequest:

@@ -3,37 +3,24 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from dpp_cli.top.model import (
-    DataPart,
-    EventsPart,
-    FlowPart,
-    MoneyPart,
-    QueuePart,
-    QueuesPart,
-    RunsPart,
-    Snapshot,
-    TenantLine,
-    TenantsPart,
-    TicketsPart,
-    WorkspacesPart,
-)
+from dpp_cli.top import model
 from dpp_cli.top.problems import judge
 
 NOON = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
-_EMPTY = QueuePart(visible=0, taken=0, delayed=0)
+_EMPTY = model.QueuePart(visible=0, taken=0, delayed=0)
 ROLES = ("SENTINEL", "KING", "GENERAL", "ENVOY", "CHAMBERLAIN")
 
 
-def tenant(name: str, balance: int, reserved: int = 0, requests_left: int | None = None) -> TenantLine:
+def tenant(name: str, balance: int, reserved: int = 0, requests_left: int | None = None) -> model.TenantLine:
     """One line of the table, amounts in micros."""
-    return TenantLine(
+    return model.TenantLine(
         tenant_id=name, balance_usd_micros=balance, reserved_usd_micros=reserved, requests_left=requests_left
     )
 
 
-WELL = Snapshot(
+WELL = model.Snapshot(
     asof=NOON,
-    runs=RunsPart(
+    runs=model.RunsPart(
         waiting=12,
         parked=0,
         oldest_seconds=4.2,
@@ -44,9 +31,11 @@ WELL = Snapshot(
         completed=69,
         failed=2,
     ),
-    queues=QueuesPart(runs=QueuePart(visible=12, taken=3, delayed=0), dead_letters=_EMPTY, event_dead_letters=_EMPTY),
-    money=MoneyPart(drift_usd_micros=0, rebuilt=0, disputed=0),
-    tenants=TenantsPart(
+    queues=model.QueuesPart(
+        runs=model.QueuePart(visible=12, taken=3, delayed=0), dead_letters=_EMPTY, event_dead_letters=_EMPTY
+    ),
+    money=model.MoneyPart(drift_usd_micros=0, rebuilt=0, disputed=0),
+    tenants=model.TenantsPart(
         nearest=(
             tenant("acme", 12_000, 250_000, requests_left=0),
             tenant("beta-works", 1_200_000, 0),
@@ -57,7 +46,7 @@ WELL = Snapshot(
         throttled=("acme",),
         lost=(),
     ),
-    tickets=TicketsPart(
+    tickets=model.TicketsPart(
         open=1,
         in_progress=0,
         stale=0,
@@ -69,13 +58,13 @@ WELL = Snapshot(
         last_cycle_outcome="COMPLETED",
         failed_steps=(),
     ),
-    events=EventsPart(
+    events=model.EventsPart(
         to_publish=0, lag_seconds=0, dead_in_outbox=0, queued=0, queued_seconds=0, retrying=0, dead=0, escalated=0
     ),
-    workspaces=WorkspacesPart(
+    workspaces=model.WorkspacesPart(
         by_phase={"RUNNING": 12, "STANDBY": 3}, unsettled=0, operation_seconds=0, in_error=0, lost=0
     ),
-    flow=FlowPart(
+    flow=model.FlowPart(
         events=0,
         tasks=2,
         asked=1,
@@ -85,11 +74,11 @@ WELL = Snapshot(
         sources={"GITHUB": 0},
         questions_overdue=0,
     ),
-    data=DataPart(cleanup_seconds=11_000, tripped=(), failed=(), threads_overdue=0, objects_to_delete=0),
+    data=model.DataPart(cleanup_seconds=11_000, tripped=(), failed=(), threads_overdue=0, objects_to_delete=0),
 )
 
 
-def but(**parts: dict[str, Any]) -> Snapshot:
+def but(**parts: dict[str, Any]) -> model.Snapshot:
     """The one where all is well, some members of its parts changed, and judged."""
     changed = {name: getattr(WELL, name).model_copy(update=changes) for name, changes in parts.items()}
     found = WELL.model_copy(update=changed)

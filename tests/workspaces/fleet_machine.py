@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dpp.platform.errors import DependencyUnavailable, StorageUnavailable
+from dpp.workspaces import errors
 from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.control.observe import observe
 from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
-from dpp.workspaces.errors import (
-    ArchiveUnknown,
-    NotDeletable,
-    NotRecoverable,
-    OperationFailed,
-    ProviderUnavailable,
-    WorkspaceDeleted,
-)
 from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import HEALTHY, Operation, Phase, Workspace
 from tests.support.crash_points import FaultInjector, FaultKind, Killed
@@ -148,18 +141,18 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(which=_WHICH, desired=st.sampled_from(REQUESTABLE_STATES))
     def request(self, which: int, desired: str) -> None:
-        with suppress(WorkspaceDeleted):
+        with suppress(errors.WorkspaceDeleted):
             self.env.set_desired_state(self._of(which), desired)
 
     @rule(which=_WHICH)
     def connect(self, which: int) -> None:
-        with suppress(WorkspaceDeleted):
+        with suppress(errors.WorkspaceDeleted):
             owner_api.connect(self.env.owner, str(self._of(which)), self.env.clock())
 
     @rule(which=_WHICH, seldom=_SELDOM)
     def delete(self, which: int, seldom: bool) -> None:
         if seldom:
-            with suppress(NotDeletable):
+            with suppress(errors.NotDeletable):
                 self.env.delete(self._of(which))
                 self.homes.known[self._of(which)].given_up = True
 
@@ -195,16 +188,16 @@ class FleetMachine(RuleBasedStateMachine):
     def observe_and_fail(self, which: int, calls: int, when: str, terminal: bool) -> None:
         def fails(call: str) -> None:
             if call.startswith(_ANSWERING):
-                raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
+                raise StorageUnavailable if call.startswith("archives.") else errors.ProviderUnavailable
             self.homes.known[self._of(which)].excuses.add("Injected")
-            raise OperationFailed("Injected", "By the test.", is_terminal=terminal)
+            raise errors.OperationFailed("Injected", "By the test.", is_terminal=terminal)
 
         self._observe_with_fault(which, Armed(calls, when, fails))
 
     @rule(which=_WHICH, calls=_CALLS, when=st.sampled_from(["before", "after"]))
     def observe_without_answer(self, which: int, calls: int, when: str) -> None:
         def is_away(call: str) -> None:
-            raise StorageUnavailable if call.startswith("archives.") else ProviderUnavailable
+            raise StorageUnavailable if call.startswith("archives.") else errors.ProviderUnavailable
 
         self._observe_with_fault(which, Armed(calls, when, is_away))
 
@@ -276,7 +269,7 @@ class FleetMachine(RuleBasedStateMachine):
         workspace_id, home = self._of(which), self.homes.known[self._of(which)]
         if way in {RecoveryMethod.FROM_ARCHIVE, RecoveryMethod.EMPTY} and self.homes.stands(workspace_id):
             return
-        with suppress(NotRecoverable, ArchiveUnknown):
+        with suppress(errors.NotRecoverable, errors.ArchiveUnknown):
             order = Recovery(way, "operator", "by the test")
             after = recover(order, workspace_id, self.env.database, self.fleet.archives, self.env.clock())
             home.to_be_stopped = way is RecoveryMethod.STOP_CONTAINER

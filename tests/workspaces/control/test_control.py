@@ -9,22 +9,13 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from dpp.workspaces import store
+from dpp.workspaces import errors, store
 from dpp.workspaces.api import owner as owner_api
 from dpp.workspaces.api.create import NewWorkspace, create
 from dpp.workspaces.control import lease, monitor
 from dpp.workspaces.control.planner import LOSS_GRACE_SECONDS, SETTLE_SECONDS
 from dpp.workspaces.control.reconcile import Outcome, reconcile
 from dpp.workspaces.control.recover import Recovery, RecoveryMethod, recover
-from dpp.workspaces.errors import (
-    IdempotencyConflict,
-    NotDeletable,
-    OperationFailed,
-    ProviderUnavailable,
-    TooManyWorkspaces,
-    WorkspaceDeleted,
-    WorkspaceNotFound,
-)
 from dpp.workspaces.machine import REQUESTABLE_STATES
 from dpp.workspaces.model import DesiredState, Operation, Phase
 from dpp.workspaces.ports import Observation
@@ -235,7 +226,7 @@ class TestOutsideChanges:
         write(fleet, workspace_id)
         key = existing(env.get(workspace_id).archive_key)
 
-        fleet.faults.fail("archives.write", ProviderUnavailable)
+        fleet.faults.fail("archives.write", errors.ProviderUnavailable)
         env.set_desired_state(workspace_id, "ARCHIVED")
         env.observe(workspace_id)
         assert env.get(workspace_id).next_attempt_at is not None
@@ -294,7 +285,7 @@ class TestActions:
         """WS-1, WS-14: even at the third failure."""
         workspace_id = env.create_in("STANDBY")
 
-        fleet.faults.fail("containers.start", OperationFailed("Lied", "It says that it failed."), after=True)
+        fleet.faults.fail("containers.start", errors.OperationFailed("Lied", "It says that it failed."), after=True)
         env.set_desired_state(workspace_id, "RUNNING")
         env.observe(workspace_id)
         assert env.phase(workspace_id) is Phase.RUNNING
@@ -309,7 +300,7 @@ class TestActions:
             nonlocal calls
             if call == "containers.start":
                 calls += 1
-                raise OperationFailed("ImageMissing", "There is no such image.")
+                raise errors.OperationFailed("ImageMissing", "There is no such image.")
 
         fleet.faults.before = fails
         env.set_desired_state(workspace_id, "RUNNING")
@@ -327,7 +318,7 @@ class TestActions:
         """WS-14: is_terminal."""
         workspace_id = env.create_in("STANDBY")
 
-        fleet.faults.fail("containers.start", OperationFailed("NeverAgain", "No.", is_terminal=True))
+        fleet.faults.fail("containers.start", errors.OperationFailed("NeverAgain", "No.", is_terminal=True))
         env.set_desired_state(workspace_id, "RUNNING")
         env.observe(workspace_id)
         error = existing(env.get(workspace_id).error_info)
@@ -341,7 +332,7 @@ class TestActions:
         def away(call: str) -> None:
             if call == "containers.start":
                 asked.append(env.clock.seconds)
-                raise ProviderUnavailable
+                raise errors.ProviderUnavailable
 
         fleet.faults.before = away
         env.set_desired_state(workspace_id, "RUNNING")
@@ -397,7 +388,7 @@ class TestActions:
 
         def away(call: str) -> None:
             if call.endswith(".observe"):
-                raise ProviderUnavailable
+                raise errors.ProviderUnavailable
 
         fleet.faults.before = away
         assert env.observe(workspace_id).outage == "workspace provider"
@@ -410,7 +401,7 @@ class TestActions:
         """The archive exists, and the volume stays until the next try."""
         workspace_id = env.create_in("RUNNING")
         write(fleet, workspace_id)
-        failures = iter([OperationFailed("VolumeInUse", "Not now."), None])
+        failures = iter([errors.OperationFailed("VolumeInUse", "Not now."), None])
 
         def fails_once(call: str) -> None:
             if call == "volumes.delete" and (failure := next(failures, None)) is not None:
@@ -563,7 +554,7 @@ class TestConcurrency:
         """D10: hints do not multiply."""
         workspace_id = env.create_in("STANDBY")
 
-        fleet.faults.fail("containers.start", ProviderUnavailable)
+        fleet.faults.fail("containers.start", errors.ProviderUnavailable)
         env.set_desired_state(workspace_id, "RUNNING")
         for _ in range(20):
             env.set_desired_state(workspace_id, "RUNNING")
@@ -584,14 +575,14 @@ class TestDeleting:
         assert (found.phase, found.archive_key) == (Phase.DELETED, None)
         assert found.cleaned_at is not None
         assert env.delete(workspace_id).deleted_at == deleted.deleted_at
-        with pytest.raises(WorkspaceDeleted):
+        with pytest.raises(errors.WorkspaceDeleted):
             env.set_desired_state(workspace_id, "RUNNING")
 
     @pytest.mark.parametrize("phase", ["STANDBY", "RUNNING"])
     def test_workspace_with_a_volume_is_not_deletable(self, env: Environment, phase: str) -> None:
         """003 §5: RUNNING and STANDBY are not deletable; PENDING is."""
         workspace_id = env.create_in(phase)
-        with pytest.raises(NotDeletable, match=f"The workspace is {phase}: set desired_state"):
+        with pytest.raises(errors.NotDeletable, match=f"The workspace is {phase}: set desired_state"):
             env.delete(workspace_id)
         env.move(workspace_id, "PENDING")
         env.delete(workspace_id)
@@ -603,7 +594,7 @@ class TestDeleting:
         workspace_id = env.create("ARCHIVED")
         env.observe(workspace_id, does_long_work=False)
         assert env.get(workspace_id).operation is Operation.PROVISIONING
-        with pytest.raises(NotDeletable, match="PROVISIONING is under way"):
+        with pytest.raises(errors.NotDeletable, match="PROVISIONING is under way"):
             env.delete(workspace_id)
 
     def test_workspace_in_error_is_deleted_completely(self, env: Environment, fleet: MemoryProvider) -> None:
@@ -636,7 +627,7 @@ class TestDeleting:
 
         def is_away(call: str) -> None:
             if call == "volumes.delete" and env.clock.seconds < 100:
-                raise ProviderUnavailable
+                raise errors.ProviderUnavailable
 
         if fails:
             setattr(fleet.faults, fails, is_away)
@@ -654,7 +645,7 @@ class TestDeleting:
 
         def refuses(call: str) -> None:
             if call == "volumes.delete" and refuse:
-                raise OperationFailed("VolumeStuck", "No.", is_terminal=True)
+                raise errors.OperationFailed("VolumeStuck", "No.", is_terminal=True)
 
         fleet.faults.before = refuses
         env.delete(workspace_id)
@@ -680,7 +671,7 @@ class TestOwners:
 
         assert made("a") == made("a")
         assert made("a") != made("a", STRANGER)
-        with pytest.raises(IdempotencyConflict):
+        with pytest.raises(errors.IdempotencyConflict):
             made("b")
 
     def test_limit_of_a_tenant(self, env: Environment) -> None:
@@ -697,7 +688,7 @@ class TestOwners:
             ).workspace.workspace_id
 
         first, _ = made(), made()
-        with pytest.raises(TooManyWorkspaces):
+        with pytest.raises(errors.TooManyWorkspaces):
             made()
         owner_api.delete(owner_api.Owner(STRANGER, env.database, env.queue(LOOKS)), str(first))
         assert made() != first
@@ -709,9 +700,9 @@ class TestOwners:
         asked = {"foreign": known, "unknown": str(uuid4())}.get(its_id, its_id)
         stranger = owner_api.Owner(STRANGER, env.database, env.queue(LOOKS))
         for does in (owner_api.read, owner_api.connect, owner_api.delete, owner_api.list_events):
-            with pytest.raises(WorkspaceNotFound):
+            with pytest.raises(errors.WorkspaceNotFound):
                 does(stranger, asked)
-        with pytest.raises(WorkspaceNotFound):
+        with pytest.raises(errors.WorkspaceNotFound):
             owner_api.change(stranger, asked, Change(name="mine"))
         assert owner_api.list_page(stranger, phase=None, below=None, limit=10).workspaces == []
 

@@ -9,17 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpp.workspaces.control import planner
 from dpp.workspaces.control.conditions import calculate_phase
-from dpp.workspaces.control.planner import (
-    LOSS_GRACE_SECONDS,
-    OBSERVE_IN_OPERATION_SECONDS,
-    OBSERVE_TO_CONVERGE_SECONDS,
-    OBSERVE_WHEN_STABLE_SECONDS,
-    SETTLE_SECONDS,
-    Kind,
-    Step,
-    next_step,
-)
 from dpp.workspaces.machine import DOWN, LONG_ACTIONS, OPERATIONS, REQUESTABLE_STATES, RULES, UP, Action
 from dpp.workspaces.model import (
     ARCHIVE_READY,
@@ -32,23 +23,9 @@ from dpp.workspaces.model import (
     Phase,
     Workspace,
 )
-from tests.workspaces.rows import (
-    INFRA,
-    NOON,
-    OP,
-    OTHER_KEY,
-    OWN_KEY,
-    PHASES,
-    at_rest,
-    conditions,
-    failed,
-    home,
-    proof,
-    terminal,
-    workspace,
-)
+from tests.workspaces import rows
 
-JUST_NOW = NOON - timedelta(seconds=1)
+JUST_NOW = rows.NOON - timedelta(seconds=1)
 ORDER = (Phase.PENDING, Phase.ARCHIVED, Phase.STANDBY, Phase.RUNNING)
 
 # 003 §5, "전이 규칙": phase, desired state, the operation of the next step, and its target.
@@ -71,8 +48,8 @@ STEPS = [
 @pytest.mark.parametrize(("phase", "desired", "operation", "target"), STEPS)
 def test_next_step_leads_to_a_neighbour(phase: Phase, desired: str, operation: Operation, target: Phase) -> None:
     """WS-8: never from RUNNING to PENDING directly."""
-    step = next_step(at_rest(phase, DesiredState(desired)), NOON)
-    assert (step.kind, step.operation) == (Kind.BEGIN, operation)
+    step = planner.next_step(rows.at_rest(phase, DesiredState(desired)), rows.NOON)
+    assert (step.kind, step.operation) == (planner.Kind.BEGIN, operation)
     assert RULES[operation].target is target
     assert abs(ORDER.index(phase) - ORDER.index(target)) == 1
 
@@ -80,8 +57,8 @@ def test_next_step_leads_to_a_neighbour(phase: Phase, desired: str, operation: O
 @pytest.mark.parametrize("phase", ORDER)
 def test_workspace_in_its_desired_state_rests(phase: Phase) -> None:
     """WS-5: it is observed every half minute."""
-    step = next_step(at_rest(phase, DesiredState(phase.value)), NOON)
-    assert (step.kind, step.observe_in_seconds) == (Kind.REST, OBSERVE_WHEN_STABLE_SECONDS)
+    step = planner.next_step(rows.at_rest(phase, DesiredState(phase.value)), rows.NOON)
+    assert (step.kind, step.observe_in_seconds) == (planner.Kind.REST, planner.OBSERVE_WHEN_STABLE_SECONDS)
 
 
 def test_every_operation_but_deleting_leads_to_a_neighbour() -> None:
@@ -97,7 +74,11 @@ def test_every_operation_but_deleting_leads_to_a_neighbour() -> None:
 
 def test_intervals_of_observations_are_the_documents() -> None:
     """003 §2: 2 s in an operation, 5 s to converge, 30 s when stable (WS-5)."""
-    found = (OBSERVE_IN_OPERATION_SECONDS, OBSERVE_TO_CONVERGE_SECONDS, OBSERVE_WHEN_STABLE_SECONDS)
+    found = (
+        planner.OBSERVE_IN_OPERATION_SECONDS,
+        planner.OBSERVE_TO_CONVERGE_SECONDS,
+        planner.OBSERVE_WHEN_STABLE_SECONDS,
+    )
     assert found == (2, 5, 30)
 
 
@@ -108,8 +89,8 @@ def test_nothing_begins_while_an_operation_is_under_way(
     operation: Operation, desired: DesiredState, phase: Phase
 ) -> None:
     """WS-7: even if the desired state changes meanwhile, the operation continues to its end."""
-    step = next_step(at_rest(phase, desired, operation=operation), NOON)
-    assert step.kind is not Kind.BEGIN
+    step = planner.next_step(rows.at_rest(phase, desired, operation=operation), rows.NOON)
+    assert step.kind is not planner.Kind.BEGIN
     assert step.operation in {operation, Operation.NONE}
 
 
@@ -119,49 +100,49 @@ def test_error_blocks_until_an_operator_acts(
     container: bool, volume: bool, archive: bool, desired: DesiredState
 ) -> None:
     """WS-4, WS-14: nothing begins in ERROR, or while a terminal error is not observed yet."""
-    broken = workspace(container, volume, archive, desired_state=desired, error_info=terminal())
+    broken = rows.workspace(container, volume, archive, desired_state=desired, error_info=rows.terminal())
     assert broken.phase is Phase.ERROR
-    assert next_step(broken, NOON).kind is Kind.BLOCKED
-    not_observed_yet = replace(broken, phase=Phase.STANDBY, conditions=conditions(False, True, True))
-    assert next_step(not_observed_yet, NOON).kind is Kind.BLOCKED
+    assert planner.next_step(broken, rows.NOON).kind is planner.Kind.BLOCKED
+    not_observed_yet = replace(broken, phase=Phase.STANDBY, conditions=rows.conditions(False, True, True))
+    assert planner.next_step(not_observed_yet, rows.NOON).kind is planner.Kind.BLOCKED
 
 
 def test_container_without_its_volume_blocks() -> None:
     """WS-9: it was started, or its volume deleted, from outside."""
-    step = next_step(workspace(container=True, volume=False, archive=True), NOON)
-    assert step.kind is Kind.BLOCKED
+    step = planner.next_step(rows.workspace(container=True, volume=False, archive=True), rows.NOON)
+    assert step.kind is planner.Kind.BLOCKED
     assert "ContainerWithoutVolume" in step.why
 
 
 # 003 §7, "ARCHIVING 완료 조건" and "RESTORING 완료 조건", and the same for the other operations: observed container,
 # volume and archive, archive_key, home → complete or not.
-_PROVED = home(archive=OWN_KEY)
+_PROVED = rows.home(archive=rows.OWN_KEY)
 COMPLETION: list[tuple[Operation, tuple[bool, bool, bool], str | None, HomeContext, bool]] = [
-    (Operation.ARCHIVING, (False, False, True), OWN_KEY, _PROVED, True),
-    (Operation.ARCHIVING, (False, True, True), OWN_KEY, _PROVED, False),
-    (Operation.ARCHIVING, (False, False, False), OWN_KEY, _PROVED, False),
+    (Operation.ARCHIVING, (False, False, True), rows.OWN_KEY, _PROVED, True),
+    (Operation.ARCHIVING, (False, True, True), rows.OWN_KEY, _PROVED, False),
+    (Operation.ARCHIVING, (False, False, False), rows.OWN_KEY, _PROVED, False),
     (Operation.ARCHIVING, (False, False, False), None, _PROVED, False),
-    (Operation.ARCHIVING, (False, False, True), OTHER_KEY, home(), False),
-    (Operation.ARCHIVING, (False, False, True), OWN_KEY, home(), False),
-    (Operation.RESTORING, (False, True, True), OTHER_KEY, home(), True),
-    (Operation.RESTORING, (False, False, True), OTHER_KEY, home(), False),
-    (Operation.RESTORING, (False, True, True), OTHER_KEY, home(marker=None), False),
-    (Operation.RESTORING, (False, True, True), OTHER_KEY, home(marker=OWN_KEY), False),
-    (Operation.PROVISIONING, (False, False, True), OWN_KEY, home(None, OWN_KEY), True),
-    (Operation.PROVISIONING, (False, False, False), None, home(None, None), False),
-    (Operation.STARTING, (True, True, True), OTHER_KEY, home(), True),
-    (Operation.STARTING, (False, True, True), OTHER_KEY, home(), False),
-    (Operation.STOPPING, (False, True, True), OTHER_KEY, home(), True),
-    (Operation.STOPPING, (True, True, True), OTHER_KEY, home(), False),
-    (Operation.DISCARDING, (False, False, False), None, home(None, None), True),
-    (Operation.DISCARDING, (False, False, True), OTHER_KEY, home(None), False),
-    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="DELETE_VOLUME"), True),
-    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="FORGET_ARCHIVE"), True),
-    (Operation.DELETING, (False, False, False), None, home(None, None, last_action="STOP_CONTAINER"), False),
-    (Operation.DELETING, (False, False, False), None, home(None, None), False),
-    (Operation.DELETING, (True, False, False), None, home(None, None), False),
-    (Operation.DELETING, (False, True, False), None, home(None, None), False),
-    (Operation.DELETING, (False, False, True), OTHER_KEY, home(None), False),
+    (Operation.ARCHIVING, (False, False, True), rows.OTHER_KEY, rows.home(), False),
+    (Operation.ARCHIVING, (False, False, True), rows.OWN_KEY, rows.home(), False),
+    (Operation.RESTORING, (False, True, True), rows.OTHER_KEY, rows.home(), True),
+    (Operation.RESTORING, (False, False, True), rows.OTHER_KEY, rows.home(), False),
+    (Operation.RESTORING, (False, True, True), rows.OTHER_KEY, rows.home(marker=None), False),
+    (Operation.RESTORING, (False, True, True), rows.OTHER_KEY, rows.home(marker=rows.OWN_KEY), False),
+    (Operation.PROVISIONING, (False, False, True), rows.OWN_KEY, rows.home(None, rows.OWN_KEY), True),
+    (Operation.PROVISIONING, (False, False, False), None, rows.home(None, None), False),
+    (Operation.STARTING, (True, True, True), rows.OTHER_KEY, rows.home(), True),
+    (Operation.STARTING, (False, True, True), rows.OTHER_KEY, rows.home(), False),
+    (Operation.STOPPING, (False, True, True), rows.OTHER_KEY, rows.home(), True),
+    (Operation.STOPPING, (True, True, True), rows.OTHER_KEY, rows.home(), False),
+    (Operation.DISCARDING, (False, False, False), None, rows.home(None, None), True),
+    (Operation.DISCARDING, (False, False, True), rows.OTHER_KEY, rows.home(None), False),
+    (Operation.DELETING, (False, False, False), None, rows.home(None, None, last_action="DELETE_VOLUME"), True),
+    (Operation.DELETING, (False, False, False), None, rows.home(None, None, last_action="FORGET_ARCHIVE"), True),
+    (Operation.DELETING, (False, False, False), None, rows.home(None, None, last_action="STOP_CONTAINER"), False),
+    (Operation.DELETING, (False, False, False), None, rows.home(None, None), False),
+    (Operation.DELETING, (True, False, False), None, rows.home(None, None), False),
+    (Operation.DELETING, (False, True, False), None, rows.home(None, None), False),
+    (Operation.DELETING, (False, False, True), rows.OTHER_KEY, rows.home(None), False),
 ]
 
 
@@ -170,53 +151,55 @@ def test_operation_is_complete_when_it_was_observed_to_be(
     operation: Operation, there: tuple[bool, bool, bool], key: str | None, known: HomeContext, complete: bool
 ) -> None:
     """WS-1, WS-11: no single condition is enough."""
-    deleted = NOON if operation is Operation.DELETING else None
+    deleted = rows.NOON if operation is Operation.DELETING else None
     desired = DesiredState.DELETED if deleted else DesiredState.RUNNING
-    one = workspace(
+    one = rows.workspace(
         *there, operation=operation, archive_key=key, home_ctx=known, deleted_at=deleted, desired_state=desired
     )
-    assert (next_step(one, NOON).kind is Kind.COMPLETE) == complete
+    assert (planner.next_step(one, rows.NOON).kind is planner.Kind.COMPLETE) == complete
     # An observation from before the last action proves nothing.
     stale = replace(one, acted_at=one.observed_at)
-    assert next_step(stale, NOON).kind is not Kind.COMPLETE
+    assert planner.next_step(stale, rows.NOON).kind is not planner.Kind.COMPLETE
 
 
 @pytest.mark.parametrize(
     ("changes", "action"),
     [
         # Not archived yet; an older archive is available (003 §8 would delete the volume here).
-        ({"archive_key": OTHER_KEY, "home_ctx": home()}, Action.ARCHIVE_HOME),
-        ({"archive_key": None, "home_ctx": home(archive=None)}, Action.ARCHIVE_HOME),
+        ({"archive_key": rows.OTHER_KEY, "home_ctx": rows.home()}, Action.ARCHIVE_HOME),
+        ({"archive_key": None, "home_ctx": rows.home(archive=None)}, Action.ARCHIVE_HOME),
         # The key is set, but not the proof.
-        ({"archive_key": OWN_KEY, "home_ctx": home()}, Action.ARCHIVE_HOME),
+        ({"archive_key": rows.OWN_KEY, "home_ctx": rows.home()}, Action.ARCHIVE_HOME),
         # Proved and observed.
-        ({"archive_key": OWN_KEY, "home_ctx": home(archive=OWN_KEY)}, Action.DELETE_VOLUME),
+        ({"archive_key": rows.OWN_KEY, "home_ctx": rows.home(archive=rows.OWN_KEY)}, Action.DELETE_VOLUME),
         # Proved, and not observed since.
-        ({"archive_key": OWN_KEY, "home_ctx": home(archive=OWN_KEY), "acted_at": JUST_NOW}, None),
+        ({"archive_key": rows.OWN_KEY, "home_ctx": rows.home(archive=rows.OWN_KEY), "acted_at": JUST_NOW}, None),
     ],
 )
 def test_volume_is_deleted_when_its_own_archive_is_proved_and_observed(
     changes: dict[str, Any], action: Action | None
 ) -> None:
     """WS-12: archive_key first, then the volume."""
-    one = workspace(volume=True, archive=True, operation=Operation.ARCHIVING, **changes)
-    assert next_step(one, NOON).action is action
+    one = rows.workspace(volume=True, archive=True, operation=Operation.ARCHIVING, **changes)
+    assert planner.next_step(one, rows.NOON).action is action
 
 
 def test_deletion_removes_container_then_volume_then_archive_key() -> None:
     """WS-12, 003 §8; the collection deletes the archive (003 §9)."""
     deleted: dict[str, Any] = {
-        "deleted_at": NOON - timedelta(minutes=1),
+        "deleted_at": rows.NOON - timedelta(minutes=1),
         "desired_state": DesiredState.DELETED,
         "operation": Operation.DELETING,
     }
     found = [
-        next_step(workspace(*there, home_ctx=home(last_action=done), archive_key=key, **deleted), NOON)
+        planner.next_step(
+            rows.workspace(*there, home_ctx=rows.home(last_action=done), archive_key=key, **deleted), rows.NOON
+        )
         for there, key, done in (
-            ((True, True, True), OTHER_KEY, None),
-            ((False, True, True), OTHER_KEY, "STOP_CONTAINER"),
-            ((False, False, True), OTHER_KEY, "STOP_CONTAINER"),  # leftovers of a restore are no volume
-            ((False, False, True), OTHER_KEY, "DELETE_VOLUME"),
+            ((True, True, True), rows.OTHER_KEY, None),
+            ((False, True, True), rows.OTHER_KEY, "STOP_CONTAINER"),
+            ((False, False, True), rows.OTHER_KEY, "STOP_CONTAINER"),  # leftovers of a restore are no volume
+            ((False, False, True), rows.OTHER_KEY, "DELETE_VOLUME"),
             ((False, False, False), None, "FORGET_ARCHIVE"),
         )
     ]
@@ -227,133 +210,135 @@ def test_deletion_removes_container_then_volume_then_archive_key() -> None:
         Action.FORGET_ARCHIVE,
         None,
     ]
-    assert found[-1].kind is Kind.COMPLETE
+    assert found[-1].kind is planner.Kind.COMPLETE
 
 
 def test_starting_container_is_stopped_before_the_home_is_archived() -> None:
     """WS-12: a container that is not ready may still start, and write."""
-    starting = Condition(False, "ContainerStarting", "", NOON)
-    archiving = workspace(
-        volume=True, archive=True, operation=Operation.ARCHIVING, home_ctx=home(), archive_key=OTHER_KEY
+    starting = Condition(False, "ContainerStarting", "", rows.NOON)
+    archiving = rows.workspace(
+        volume=True, archive=True, operation=Operation.ARCHIVING, home_ctx=rows.home(), archive_key=rows.OTHER_KEY
     )
-    one = replace(archiving, conditions=dict(archiving.conditions) | {INFRA: starting})
-    assert next_step(one, NOON).action is Action.STOP_CONTAINER
-    deleting = replace(one, operation=Operation.DELETING, deleted_at=NOON, desired_state=DesiredState.DELETED)
-    assert next_step(deleting, NOON).action is Action.STOP_CONTAINER
+    one = replace(archiving, conditions=dict(archiving.conditions) | {rows.INFRA: starting})
+    assert planner.next_step(one, rows.NOON).action is Action.STOP_CONTAINER
+    deleting = replace(one, operation=Operation.DELETING, deleted_at=rows.NOON, desired_state=DesiredState.DELETED)
+    assert planner.next_step(deleting, rows.NOON).action is Action.STOP_CONTAINER
 
 
 def test_lost_home_is_never_replaced_without_an_order() -> None:
     """If a volume is deleted from outside, neither an empty home nor an older one replaces it."""
     for archive in (True, False):
-        step = next_step(workspace(archive=archive, home_ctx=home()), NOON)
-        assert (step.kind, step.reason, step.is_terminal) == (Kind.LOSE, "DataLost", True)
+        step = planner.next_step(rows.workspace(archive=archive, home_ctx=rows.home()), rows.NOON)
+        assert (step.kind, step.reason, step.is_terminal) == (planner.Kind.LOSE, "DataLost", True)
 
 
 def test_volume_missing_in_one_observation_is_not_lost_yet() -> None:
-    since = NOON - timedelta(seconds=LOSS_GRACE_SECONDS - 1)
-    away = workspace(archive=True, home_ctx=home())
+    since = rows.NOON - timedelta(seconds=planner.LOSS_GRACE_SECONDS - 1)
+    away = rows.workspace(archive=True, home_ctx=rows.home())
     made = dict(away.conditions) | {VOLUME_READY: Condition(False, "VolumeNotFound", "", since)}
-    assert next_step(replace(away, conditions=made), NOON).kind is Kind.WAIT
+    assert planner.next_step(replace(away, conditions=made), rows.NOON).kind is planner.Kind.WAIT
 
 
 def test_container_does_not_start_on_a_volume_without_a_marker() -> None:
     """003 §7: without a marker no start; RESTORING determines the state of the volume."""
     for desired in REQUESTABLE_STATES:
-        step = next_step(at_rest(Phase.STANDBY, desired, home_ctx=home(marker=None)), NOON)
+        step = planner.next_step(rows.at_rest(Phase.STANDBY, desired, home_ctx=rows.home(marker=None)), rows.NOON)
         assert step.operation is Operation.RESTORING
 
 
 def _starting(**changes: Any) -> Workspace:
     """A workspace in STARTING whose container is not observed."""
-    changes = {"home_ctx": home()} | changes
-    return workspace(volume=True, archive=True, operation=Operation.STARTING, **changes)
+    changes = {"home_ctx": rows.home()} | changes
+    return rows.workspace(volume=True, archive=True, operation=Operation.STARTING, **changes)
 
 
 def test_action_is_not_repeated_before_its_effect_can_be_observed() -> None:
     """An action that succeeded without effect is repeated after a while, not at each observation."""
-    acted = NOON - timedelta(seconds=SETTLE_SECONDS)
-    one = _starting(home_ctx=home(last_action="START_CONTAINER"), acted_at=acted)
-    assert next_step(one, NOON - timedelta(milliseconds=1)).kind is Kind.WAIT
-    assert next_step(one, NOON).action is Action.START_CONTAINER
+    acted = rows.NOON - timedelta(seconds=planner.SETTLE_SECONDS)
+    one = _starting(home_ctx=rows.home(last_action="START_CONTAINER"), acted_at=acted)
+    assert planner.next_step(one, rows.NOON - timedelta(milliseconds=1)).kind is planner.Kind.WAIT
+    assert planner.next_step(one, rows.NOON).action is Action.START_CONTAINER
 
 
 def test_failed_action_is_retried_after_one_observation() -> None:
     """WS-14: the retry is immediate, but an observation comes first, since the action may have taken effect."""
-    failed_at = NOON - timedelta(seconds=2)
-    error = failed(Operation.STARTING, 1, failed_at)
-    one = _starting(home_ctx=home(last_action="START_CONTAINER"), acted_at=failed_at, error_info=error)
-    assert next_step(one, NOON).action is Action.START_CONTAINER
-    assert next_step(replace(one, observed_at=failed_at), NOON).kind is Kind.WAIT
-    done = replace(one, conditions=conditions(True, True, True, archive_key=OTHER_KEY))
-    assert next_step(done, NOON).kind is Kind.COMPLETE
+    failed_at = rows.NOON - timedelta(seconds=2)
+    error = rows.failed(Operation.STARTING, 1, failed_at)
+    one = _starting(home_ctx=rows.home(last_action="START_CONTAINER"), acted_at=failed_at, error_info=error)
+    assert planner.next_step(one, rows.NOON).action is Action.START_CONTAINER
+    assert planner.next_step(replace(one, observed_at=failed_at), rows.NOON).kind is planner.Kind.WAIT
+    done = replace(one, conditions=rows.conditions(True, True, True, archive_key=rows.OTHER_KEY))
+    assert planner.next_step(done, rows.NOON).kind is planner.Kind.COMPLETE
 
 
 def test_operation_ends_after_three_failures_unless_observed_complete() -> None:
     """WS-14; 003 §1: the observation counts, not the result of the call."""
-    failed_at = NOON - timedelta(seconds=2)
-    error = failed(Operation.STARTING, 3, failed_at, "ImageMissing")
+    failed_at = rows.NOON - timedelta(seconds=2)
+    error = rows.failed(Operation.STARTING, 3, failed_at, "ImageMissing")
     one = _starting(acted_at=failed_at, error_info=error)
-    step = next_step(one, NOON)
-    assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "ImageMissing", True)
-    assert next_step(replace(one, observed_at=failed_at), NOON).kind is Kind.WAIT
-    done = replace(one, conditions=conditions(True, True, True, archive_key=OTHER_KEY))
-    assert next_step(done, NOON).kind is Kind.COMPLETE
+    step = planner.next_step(one, rows.NOON)
+    assert (step.kind, step.reason, step.is_terminal) == (planner.Kind.FAIL, "ImageMissing", True)
+    assert planner.next_step(replace(one, observed_at=failed_at), rows.NOON).kind is planner.Kind.WAIT
+    done = replace(one, conditions=rows.conditions(True, True, True, archive_key=rows.OTHER_KEY))
+    assert planner.next_step(done, rows.NOON).kind is planner.Kind.COMPLETE
 
 
 @pytest.mark.parametrize("rule", OPERATIONS)
 def test_operation_that_is_not_observed_complete_in_time_fails(rule: Any) -> None:
     """After a hang, or an action without effect."""
     there = (True, True, True) if rule.operation is not Operation.STARTING else (False, True, True)
-    began = NOON - timedelta(seconds=rule.deadline_seconds + 1)
-    deleted = NOON - timedelta(days=1) if rule.operation is Operation.DELETING else None
-    one = workspace(
+    began = rows.NOON - timedelta(seconds=rule.deadline_seconds + 1)
+    deleted = rows.NOON - timedelta(days=1) if rule.operation is Operation.DELETING else None
+    one = rows.workspace(
         *there,
         operation=rule.operation,
         op_started_at=began,
         tried_at=began,
         deleted_at=deleted,
         desired_state=DesiredState.DELETED if deleted else DesiredState.RUNNING,
-        home_ctx=home(marker=None),
+        home_ctx=rows.home(marker=None),
     )
-    step = next_step(one, NOON)
-    assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "OperationTimeout", False)
+    step = planner.next_step(one, rows.NOON)
+    assert (step.kind, step.reason, step.is_terminal) == (planner.Kind.FAIL, "OperationTimeout", False)
     # Without a try, nothing is late.
-    assert next_step(replace(one, tried_at=None), NOON).kind is not Kind.FAIL
+    assert planner.next_step(replace(one, tried_at=None), rows.NOON).kind is not planner.Kind.FAIL
 
 
 def test_operation_in_error_ends_at_its_deadline() -> None:
     """003 §5: a workspace in ERROR can be deleted, but not during an operation."""
-    one = workspace(container=True, volume=False, archive=True, operation=Operation.RESTORING)
-    assert next_step(one, NOON).kind is Kind.WAIT
-    late = NOON + timedelta(seconds=RULES[Operation.RESTORING].deadline_seconds)
-    step = next_step(one, late)
-    assert (step.kind, step.reason, step.is_terminal) == (Kind.FAIL, "ContainerWithoutVolume", True)
+    one = rows.workspace(container=True, volume=False, archive=True, operation=Operation.RESTORING)
+    assert planner.next_step(one, rows.NOON).kind is planner.Kind.WAIT
+    late = rows.NOON + timedelta(seconds=RULES[Operation.RESTORING].deadline_seconds)
+    step = planner.next_step(one, late)
+    assert (step.kind, step.reason, step.is_terminal) == (planner.Kind.FAIL, "ContainerWithoutVolume", True)
 
 
 def test_outage_delays_the_next_attempt() -> None:
     """WS-14: the backoff of the controller."""
-    one = _starting(error_count=4, next_attempt_at=NOON + timedelta(seconds=8))
-    step = next_step(one, NOON)
-    assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 8)
-    assert next_step(one, NOON + timedelta(seconds=8)).kind is Kind.ACT
+    one = _starting(error_count=4, next_attempt_at=rows.NOON + timedelta(seconds=8))
+    step = planner.next_step(one, rows.NOON)
+    assert (step.kind, step.observe_in_seconds) == (planner.Kind.WAIT, 8)
+    assert planner.next_step(one, rows.NOON + timedelta(seconds=8)).kind is planner.Kind.ACT
 
 
 def test_container_that_keeps_ending_is_restarted_with_backoff() -> None:
     """WS-14: a crash loop must not cost a start every five seconds."""
-    crashed = at_rest(Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=NOON - timedelta(seconds=10))
-    step = next_step(crashed, NOON)
-    assert (step.kind, step.observe_in_seconds) == (Kind.WAIT, 6)
-    assert next_step(crashed, NOON + timedelta(seconds=6)).operation is Operation.STARTING
+    crashed = rows.at_rest(
+        Phase.STANDBY, DesiredState.RUNNING, start_count=5, settled_at=rows.NOON - timedelta(seconds=10)
+    )
+    step = planner.next_step(crashed, rows.NOON)
+    assert (step.kind, step.observe_in_seconds) == (planner.Kind.WAIT, 6)
+    assert planner.next_step(crashed, rows.NOON + timedelta(seconds=6)).operation is Operation.STARTING
     # A container that ran for ten minutes is restarted at once.
-    ran = replace(crashed, settled_at=NOON - timedelta(seconds=600))
-    assert next_step(ran, NOON).operation is Operation.STARTING
+    ran = replace(crashed, settled_at=rows.NOON - timedelta(seconds=600))
+    assert planner.next_step(ran, rows.NOON).operation is Operation.STARTING
 
 
 def test_no_decision_on_a_stale_observation() -> None:
     """WS-5."""
-    one = at_rest(Phase.STANDBY, DesiredState.RUNNING, settled_at=JUST_NOW)
-    assert next_step(one, NOON).kind is Kind.WAIT
-    assert next_step(replace(one, observed_at=None), NOON).kind is Kind.WAIT
+    one = rows.at_rest(Phase.STANDBY, DesiredState.RUNNING, settled_at=JUST_NOW)
+    assert planner.next_step(one, rows.NOON).kind is planner.Kind.WAIT
+    assert planner.next_step(replace(one, observed_at=None), rows.NOON).kind is planner.Kind.WAIT
 
 
 def test_long_actions_are_those_that_depend_on_the_size_of_a_home() -> None:
@@ -362,22 +347,22 @@ def test_long_actions_are_those_that_depend_on_the_size_of_a_home() -> None:
 
 
 # The effect of each action, if it succeeds.
-def _act(one: Workspace, step: Step) -> dict[str, Any]:
+def _act(one: Workspace, step: planner.Step) -> dict[str, Any]:
     there = {"container": one.container_ready, "volume": one.volume_ready}
     known, key = one.home_ctx, one.archive_key
     match step.action:
         case Action.WRITE_EMPTY_ARCHIVE:
-            key, known = OWN_KEY, home(None, OWN_KEY)
+            key, known = rows.OWN_KEY, rows.home(None, rows.OWN_KEY)
         case Action.RESTORE_HOME:
-            there["volume"], known = True, home(key, key)
+            there["volume"], known = True, rows.home(key, key)
         case Action.START_CONTAINER:
             there["container"] = True
         case Action.STOP_CONTAINER:
             there["container"] = False
         case Action.ARCHIVE_HOME:
-            key, known = OWN_KEY, replace(known, archive=proof(OWN_KEY))
+            key, known = rows.OWN_KEY, replace(known, archive=rows.proof(rows.OWN_KEY))
         case Action.DELETE_VOLUME:
-            assert key == OWN_KEY or one.deleted_at is not None
+            assert key == rows.OWN_KEY or one.deleted_at is not None
             there["volume"] = False
         case Action.FORGET_ARCHIVE:
             key, known = None, HomeContext()
@@ -389,28 +374,28 @@ def _act(one: Workspace, step: Step) -> dict[str, Any]:
 
 def _step(one: Workspace) -> Workspace:
     """The row after its next step and another observation."""
-    step = next_step(one, NOON)
+    step = planner.next_step(one, rows.NOON)
     there, key = (one.container_ready, one.volume_ready), one.archive_key
     changes: dict[str, Any] = {}
     match step.kind:
-        case Kind.BEGIN:
-            changes = {"operation": step.operation, "op_id": OP, "op_started_at": NOON - timedelta(seconds=9)}
-        case Kind.ACT:
+        case planner.Kind.BEGIN:
+            changes = {"operation": step.operation, "op_id": rows.OP, "op_started_at": rows.NOON - timedelta(seconds=9)}
+        case planner.Kind.ACT:
             done = _act(one, step)
             there, key = done.pop("there"), done["archive_key"]
             changes = done
-        case Kind.COMPLETE:
+        case planner.Kind.COMPLETE:
             ended = step.operation
             gone = HomeContext(archive=one.home_ctx.archive)
             changes = {
                 "operation": Operation.NONE,
                 "op_started_at": None,
                 "home_ctx": gone if ended is Operation.ARCHIVING else one.home_ctx,
-                "cleaned_at": NOON if ended is Operation.DELETING else None,
+                "cleaned_at": rows.NOON if ended is Operation.DELETING else None,
             }
         case _:
             return one
-    made = conditions(*there, key is not None, archive_key=key, at=NOON - timedelta(minutes=5))
+    made = rows.conditions(*there, key is not None, archive_key=key, at=rows.NOON - timedelta(minutes=5))
     return replace(one, **changes, conditions=made, phase=calculate_phase(made, one.deleted_at))
 
 
@@ -420,7 +405,7 @@ def test_converges_from_every_phase_to_every_desired_state_through_neighbours(
     phase: Phase, desired: DesiredState
 ) -> None:
     """WS-8, if actions succeed; each phase on the path is a neighbour of the previous one."""
-    one = at_rest(phase, desired)
+    one = rows.at_rest(phase, desired)
     path = [one.phase]
     for _ in range(40):
         one = _step(one)
@@ -433,10 +418,10 @@ def test_converges_from_every_phase_to_every_desired_state_through_neighbours(
     assert len(path) == 1 + abs(ORDER.index(phase) - ORDER.index(Phase(desired.value)))
 
 
-@pytest.mark.parametrize("there", [*PHASES.values(), (True, False, True), (True, False, False)])
+@pytest.mark.parametrize("there", [*rows.PHASES.values(), (True, False, True), (True, False, False)])
 def test_deletion_leaves_nothing_in_any_state(there: tuple[bool, bool, bool]) -> None:
     """003 §5: a workspace in ERROR can be deleted, whatever exists of it."""
-    one = workspace(*there, home_ctx=home(), deleted_at=NOON, desired_state=DesiredState.DELETED)
+    one = rows.workspace(*there, home_ctx=rows.home(), deleted_at=rows.NOON, desired_state=DesiredState.DELETED)
     for _ in range(12):
         one = _step(one)
     assert one.cleaned_at is not None
@@ -444,22 +429,22 @@ def test_deletion_leaves_nothing_in_any_state(there: tuple[bool, bool, bool]) ->
 
 
 _STATES = st.builds(
-    lambda there, key, operation, marker, proved, desired, retries, fresh, late: workspace(
+    lambda there, key, operation, marker, proved, desired, retries, fresh, late: rows.workspace(
         *there,
         archive_key=key,
         operation=operation,
         desired_state=desired,
-        home_ctx=HomeContext(marker, marker and "g1", proof(proved) if proved else None),
-        error_info=failed(operation, retries, NOON - timedelta(seconds=40)) if retries else None,
-        acted_at=None if operation is Operation.NONE else NOON - timedelta(seconds=0 if fresh else 50),
-        settled_at=NOON - timedelta(seconds=60),
-        op_started_at=None if operation is Operation.NONE else NOON - timedelta(seconds=100_000 if late else 55),
+        home_ctx=HomeContext(marker, marker and "g1", rows.proof(proved) if proved else None),
+        error_info=rows.failed(operation, retries, rows.NOON - timedelta(seconds=40)) if retries else None,
+        acted_at=None if operation is Operation.NONE else rows.NOON - timedelta(seconds=0 if fresh else 50),
+        settled_at=rows.NOON - timedelta(seconds=60),
+        op_started_at=None if operation is Operation.NONE else rows.NOON - timedelta(seconds=100_000 if late else 55),
     ),
     there=st.tuples(st.booleans(), st.booleans(), st.booleans()),
-    key=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
+    key=st.sampled_from((None, rows.OWN_KEY, rows.OTHER_KEY)),
     operation=st.sampled_from([one for one in Operation if one is not Operation.DELETING]),
-    marker=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
-    proved=st.sampled_from((None, OWN_KEY, OTHER_KEY)),
+    marker=st.sampled_from((None, rows.OWN_KEY, rows.OTHER_KEY)),
+    proved=st.sampled_from((None, rows.OWN_KEY, rows.OTHER_KEY)),
     desired=st.sampled_from(REQUESTABLE_STATES),
     retries=st.integers(0, 4),
     fresh=st.booleans(),
@@ -470,19 +455,19 @@ _STATES = st.builds(
 @given(_STATES)
 def test_any_row_has_one_step_and_no_volume_is_deleted_without_its_archive(one: Workspace) -> None:
     """WS-3, WS-7, WS-11, WS-12: including rows that the code never writes."""
-    step = next_step(one, NOON)
+    step = planner.next_step(one, rows.NOON)
     assert step.why
     assert step.observe_in_seconds in range(1, 31)
     if one.operation is not Operation.NONE:
-        assert step.kind is not Kind.BEGIN
-    if step.kind is Kind.BEGIN:
+        assert step.kind is not planner.Kind.BEGIN
+    if step.kind is planner.Kind.BEGIN:
         rule = RULES[step.operation]
         assert rule.source is one.phase or step.operation is Operation.RESTORING
         assert one.phase in LEVELS
     if step.action is Action.DELETE_VOLUME:
         assert one.operation is Operation.ARCHIVING
-        assert one.archive_key == OWN_KEY
-        assert one.home_ctx.archive == proof(OWN_KEY)
+        assert one.archive_key == rows.OWN_KEY
+        assert one.home_ctx.archive == rows.proof(rows.OWN_KEY)
         assert one.conditions[ARCHIVE_READY].status
         assert one.observed_at is not None
         assert one.acted_at is not None
@@ -491,4 +476,4 @@ def test_any_row_has_one_step_and_no_volume_is_deleted_without_its_archive(one: 
         # An empty home is created only for a new workspace, or on an operator's order.
         assert one.home_ctx.restore_marker is None or one.operation is Operation.PROVISIONING
     if step.action is Action.START_CONTAINER:
-        assert not one.conditions[INFRA].status
+        assert not one.conditions[rows.INFRA].status
