@@ -1,6 +1,6 @@
 """schemathesis asks the deployed API whatever the document allows, and much that it doesn't, with all its checks.
 
-In process, where nothing else is asked meanwhile, tests/http/test_openapi*.py do the same with more examples, of every
+In process, where nothing else is asked meanwhile, tests/http/openapi does the same with more examples, of every
 state and with signatures. Here it comes over the wire, as the committed document describes it to anybody.
 """
 
