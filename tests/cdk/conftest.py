@@ -1,8 +1,10 @@
-"""Both sizes and the local stack, synthesized once per session in this process; jsii uses the Node of its wheel."""
+"""Deployments, each synthesized once per session by one of its processes; jsii uses the Node of its wheel."""
 
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import pytest
 from dpp_cli.deploy.toolchain import with_node
 from dpp_cli.paths import FUNCTIONS, ROOT
 from tests.cdk.template import Assembly, Stack
+from tests.support.once import made_once, shared_folder
 
 if TYPE_CHECKING:
     from dpp_cdk.settings.config import Deployment
@@ -47,9 +50,9 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
     from dpp_cdk.settings.config import Deployment, LayerFolders
     from dpp_cdk.settings.sizes import PROD
 
-    layers = tmp_path_factory.mktemp("layers")
+    layers = shared_folder(tmp_path_factory) / "layers"
     for name in _LAYERS:
-        (layers / name / "python").mkdir(parents=True)
+        (layers / name / "python").mkdir(parents=True, exist_ok=True)
         (layers / name / "python" / f"{name}.py").touch()
     return Deployment(
         stage="prod",
@@ -66,26 +69,32 @@ def deployment(node: None, tmp_path_factory: pytest.TempPathFactory) -> "Deploym
 
 @pytest.fixture(scope="session")
 def described(tmp_path_factory: pytest.TempPathFactory, node: None) -> Describe:
-    """Synthesizes a deployment."""
+    """Synthesizes a deployment, or returns what another test made of an equal one."""
+    folder = shared_folder(tmp_path_factory)
 
     def described(deployment: "Deployment") -> Assembly:
-        from aws_cdk import App
-
-        from dpp_cdk.nag import check
-        from dpp_cdk.stacks.deployment import describe
-
-        context = json.loads((ROOT / "cdk.json").read_text())["context"]
-        app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")), context=context)
-        describe(app, deployment)
-        if not deployment.given_servers:
-            check(app)  # raises at a finding
-        assembly = app.synth()
-        return Assembly(
-            {stack.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): stack.template for stack in assembly.stacks},
-            report=Path(assembly.directory) / "validation-report.json",
-        )
+        # Its variables are no part of its repr.
+        key = repr((deployment, sorted(deployment.variables.items())))
+        name = f"cdk-{sha256(key.encode()).hexdigest()}"
+        made = json.loads(made_once(folder / f"{name}.json", partial(_synthesized, deployment, folder / name)))
+        return Assembly(made, report=folder / name / "validation-report.json")
 
     return described
+
+
+def _synthesized(deployment: "Deployment", out: Path) -> str:
+    from aws_cdk import App
+
+    from dpp_cdk.nag import check
+    from dpp_cdk.stacks.deployment import describe
+
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = App(outdir=str(out), context=context)
+    describe(app, deployment)
+    if not deployment.given_servers:
+        check(app)  # raises at a finding
+    stacks = app.synth().stacks
+    return json.dumps({one.stack_name.removeprefix(f"Dpp-{deployment.stage}-"): one.template for one in stacks})
 
 
 @pytest.fixture(scope="session")
