@@ -24,7 +24,6 @@ from dpp_cdk.monitoring.alarm_spec import ResourceNames
 from dpp_cdk.monitoring.alarms import alarms
 from dpp_cdk.settings.options import PASSED_ON, Options, read_options, variable_of
 from dpp_cdk.settings.sizes import SIZES, Size
-from dpp_cdk.stacks.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
 from dpp_cli.docs import costs
 from dpp_cli.main import app
 from dpp_cli.operator.app import GROUPS
@@ -252,6 +251,8 @@ def test_every_part_of_a_size_has_a_price_and_is_counted_as_it_is_made() -> None
         for part, counted in ((Part.WORKSPACES, costs.WORKSPACE_ALARMS), (Part.LIFECYCLE, costs.LIFECYCLE_ALARMS)):
             besides = _alarms_made(replace(named, parts=frozenset([part])), size) - costs.ALARMS[size.name]
             assert besides == counted[size.name]
+    from dpp_cdk.stacks.network import _CONTAINER_ENDPOINTS, _CONTROL_ENDPOINTS, _ENDPOINTS
+
     assert len(_ENDPOINTS) == costs.INTERFACE_ENDPOINTS
     assert len(_CONTROL_ENDPOINTS) + len(_CONTAINER_ENDPOINTS) == costs.WORKSPACE_ENDPOINTS
     assert Path(costs.PATH).name == "deploy.md"

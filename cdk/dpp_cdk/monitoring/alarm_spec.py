@@ -1,20 +1,22 @@
-"""The attributes of an alarm; `alarms.py` sets them."""
+"""The attributes of an alarm; `alarms.py` sets them. Imports no CDK, so that data about alarms is cheap to read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from aws_cdk import Duration
-from aws_cdk import aws_cloudwatch as cloudwatch
+from typing import TYPE_CHECKING
 
 from dpp.platform.observability import metrics
 from dpp.platform.observability.limits import Limit
 from dpp.platform.observability.metrics import Metric
 from dpp_cdk.functions.spec import FunctionSpec, Part
 
-AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
-BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
-MISSING_IS_OK = cloudwatch.TreatMissingData.NOT_BREACHING
-MISSING_IS_BREACHING = cloudwatch.TreatMissingData.BREACHING
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+# Names of members of the CDK's ComparisonOperator and TreatMissingData.
+AT_LEAST = "GREATER_THAN_OR_EQUAL_TO_THRESHOLD"
+BELOW = "LESS_THAN_THRESHOLD"
+MISSING_IS_OK = "NOT_BREACHING"
+MISSING_IS_BREACHING = "BREACHING"
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,11 @@ class Watched:
     statistic: str
     minutes: int = 5
 
-    def metric(self) -> cloudwatch.Metric:
+    def metric(self) -> "cloudwatch.Metric":
         """The metric as a CDK object."""
+        from aws_cdk import Duration  # noqa: PLC0415 - starts Node
+        from aws_cdk import aws_cloudwatch as cloudwatch  # noqa: PLC0415
+
         return cloudwatch.Metric(
             namespace=self.namespace,
             metric_name=self.name,
@@ -48,8 +53,8 @@ class AlarmSpec:
     watched: Watched
     threshold: float
     periods: int = 1
-    comparison: cloudwatch.ComparisonOperator = AT_LEAST
-    missing: cloudwatch.TreatMissingData = MISSING_IS_OK
+    comparison: str = AT_LEAST
+    missing: str = MISSING_IS_OK
     subject: str = ""
 
     @property

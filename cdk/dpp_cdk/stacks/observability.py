@@ -46,8 +46,8 @@ class ObservabilityStack(Stack):
             metric=spec.watched.metric(),
             threshold=spec.threshold,
             evaluation_periods=spec.periods,
-            comparison_operator=spec.comparison,
-            treat_missing_data=spec.missing,
+            comparison_operator=cloudwatch.ComparisonOperator[spec.comparison],
+            treat_missing_data=cloudwatch.TreatMissingData[spec.missing],
         )
         notify = actions.SnsAction(self._topic)
         alarm.add_alarm_action(notify)
