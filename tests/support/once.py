@@ -1,4 +1,4 @@
-"""What the processes of one test session share: the first that needs a file makes it."""
+"""Files that the processes of one test session share; the first process that needs a file makes it."""
 
 import fcntl
 import os
