@@ -6,11 +6,10 @@ from functools import cache
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from pydantic import Field
 
 from dpp.packs.contract import PACK_RESULT, PackRequest
 from dpp.packs.process import PackProcess
-from dpp.platform.config import DecisionEngineSettings
+from dpp.platform.config import DecisionEngineSettings, variable
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -26,11 +25,11 @@ class PackOutsideSettings(DecisionEngineSettings):
     The engine's key is given as a value, which wins, or by the ARN of a secret `{"api_key": …}`.
     """
 
-    openai_api_key_secret_arn: str | None = Field(
-        default=None,
-        alias="DPP_DECISION_OPENAI_API_KEY_SECRET_ARN",
+    openai_api_key_secret_arn: str | None = variable(
+        "DPP_DECISION_OPENAI_API_KEY_SECRET_ARN",
+        'The secret `{"api_key": …}` in place of the key.',
+        None,
         pattern=r"^arn:",
-        description='The secret `{"api_key": …}` in place of the key.',
     )
 
 

@@ -1,9 +1,7 @@
 """Settings of the functions of authentication errors (AUTH-4, AUTH-5, AUTH-8)."""
 
-from pydantic import Field
-
 from dpp.auth_errors.outbox.retry_policy import DEFAULT_MAX_RETRIES, LADDER_SECONDS, RetryPolicy
-from dpp.platform.config import ConfigurationError, Settings
+from dpp.platform.config import ConfigurationError, Settings, variable
 
 QUEUE_RETENTION_DAYS = 4
 DEAD_LETTER_RETENTION_DAYS = 14
@@ -13,20 +11,18 @@ DEAD_LETTER_RETENTION_DAYS = 14
 class EventQueueSettings(Settings):
     """The SQS queue of events (D9)."""
 
-    event_queue_url: str = Field(
-        alias="DPP_AUTH_ERROR_QUEUE_URL",
-        pattern=r"^https?://",
-        description="The queue of events of authentication errors.",
+    event_queue_url: str = variable(
+        "DPP_AUTH_ERROR_QUEUE_URL", "The queue of events of authentication errors.", pattern=r"^https?://"
     )
 
 
 class EventDeadLetterSettings(Settings):
     """The dead-letter queue of events."""
 
-    event_dead_letter_queue_url: str = Field(
-        alias="DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL",
+    event_dead_letter_queue_url: str = variable(
+        "DPP_AUTH_ERROR_DEAD_LETTER_QUEUE_URL",
+        "The dead-letter queue of events of authentication errors.",
         pattern=r"^https?://",
-        description="The dead-letter queue of events of authentication errors.",
     )
 
 
@@ -36,31 +32,26 @@ _WAKE_QUEUE = "DPP_AUTH_ERROR_WAKE_QUEUE_URL"
 class WakeQueueSettings(Settings):
     """The queue that wakes the publisher."""
 
-    wake_queue_url: str = Field(
-        alias=_WAKE_QUEUE, pattern=r"^https?://", description="The queue that wakes the publisher of events."
-    )
+    wake_queue_url: str = variable(_WAKE_QUEUE, "The queue that wakes the publisher of events.", pattern=r"^https?://")
 
 
 class OptionalWakeQueueSettings(Settings):
     """The same, optional: without it, the publisher's schedule finds an event within a minute."""
 
-    known_wake_queue_url: str | None = Field(
-        default=None,
-        alias=_WAKE_QUEUE,
-        pattern=r"^https?://",
-        description="The queue that wakes the publisher of events.",
+    known_wake_queue_url: str | None = variable(
+        _WAKE_QUEUE, "The queue that wakes the publisher of events.", None, pattern=r"^https?://"
     )
 
 
 class RetrySettings(Settings):
     """The number of retries of the publisher and of the consumer (AUTH-8)."""
 
-    max_retries: int = Field(
-        default=DEFAULT_MAX_RETRIES,
-        alias="DPP_AUTH_ERROR_MAX_RETRIES",
+    max_retries: int = variable(
+        "DPP_AUTH_ERROR_MAX_RETRIES",
+        "The number of retries before an event is dead.",
+        DEFAULT_MAX_RETRIES,
         ge=1,
         le=100,
-        description="The number of retries before an event is dead.",
     )
 
     @property

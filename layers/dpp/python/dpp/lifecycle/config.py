@@ -1,38 +1,29 @@
 """Settings of the lifecycle roles."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from dpp.money.micros import AmountError, parse_usd
-from dpp.platform.config import Settings
+from dpp.platform.config import Settings, variable
 
 _TENANT = r"^[A-Za-z0-9_-]{1,64}$"
-
-
-def _optional(alias: str, description: str, **more: Any) -> Any:
-    return Field(default=None, alias=alias, description=description, **more)
 
 
 class StateSettings(Settings):
     """The S3 bucket of results, prompts and session logs (LIFE-3, LIFE-4)."""
 
-    state_bucket: str = Field(
-        alias="DPP_STATE_BUCKET",
-        min_length=3,
-        max_length=63,
-        description="The bucket of results, prompts and session logs of tasks.",
+    state_bucket: str = variable(
+        "DPP_STATE_BUCKET", "The bucket of results, prompts and session logs of tasks.", min_length=3, max_length=63
     )
 
 
 class OutsideSettings(Settings):
     """The function outside the VPC that calls the sources and Slack."""
 
-    outside_function: str = Field(
-        alias="DPP_LIFECYCLE_OUTSIDE_FUNCTION",
-        min_length=1,
-        description="The function that calls GitHub, Jira and Slack.",
+    outside_function: str = variable(
+        "DPP_LIFECYCLE_OUTSIDE_FUNCTION", "The function that calls GitHub, Jira and Slack.", min_length=1
     )
 
 
@@ -50,9 +41,10 @@ class WakeSettings(Settings):
 class WakesKing(WakeSettings):
     """For functions that create work for the king (dispatcher)."""
 
-    king_function: str | None = _optional(
+    king_function: str | None = variable(
         "DPP_LIFECYCLE_KING_FUNCTION",
         "The function of the king (dispatcher), invoked when it has work; without it, only its schedule does so.",
+        None,
         min_length=1,
     )
 
@@ -61,9 +53,10 @@ class WakesGeneral(WakeSettings):
     """For functions that create work for the general (runner). That includes operator commands, also without a
     general."""
 
-    general_function: str | None = _optional(
+    general_function: str | None = variable(
         "DPP_LIFECYCLE_GENERAL_FUNCTION",
         "The function of the general (runner), invoked when it has work; without it, only its schedule does so.",
+        None,
         min_length=1,
     )
 
@@ -71,9 +64,10 @@ class WakesGeneral(WakeSettings):
 class WakesEnvoy(WakeSettings):
     """For functions that create work for the envoy (notifier)."""
 
-    envoy_function: str | None = _optional(
+    envoy_function: str | None = variable(
         "DPP_LIFECYCLE_ENVOY_FUNCTION",
         "The function of the envoy (notifier), invoked when it has work; without it, only its schedule does so.",
+        None,
         min_length=1,
     )
 
@@ -85,14 +79,16 @@ class SourcesSettings(Settings):
     `jira_jql`: a filter such as `assignee = currentUser()`; a condition on the update time is added to it.
     """
 
-    github_login: str | None = _optional(
+    github_login: str | None = variable(
         "DPP_GITHUB_LOGIN",
         "The account whose notifications are read; without it GitHub is not polled.",
+        None,
         pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})(?:\[bot\])?$",
     )
-    jira_jql: str | None = _optional(
+    jira_jql: str | None = variable(
         "DPP_JIRA_JQL",
         "The filter of the issues to poll; without it Jira is not polled.",
+        None,
         min_length=1,
         max_length=2_000,
     )
@@ -101,9 +97,10 @@ class SourcesSettings(Settings):
 class LifecycleSecretSettings(Settings):
     """The secret of webhooks and credentials."""
 
-    lifecycle_secret_arn: str | None = _optional(
+    lifecycle_secret_arn: str | None = variable(
         "DPP_LIFECYCLE_SECRET_ARN",
         "A JSON secret with tokens and signing secrets as members; a variable overrides its member.",
+        None,
         pattern=r"^arn:",
     )
 
@@ -115,14 +112,20 @@ class WebhookSecretSettings(LifecycleSecretSettings):
     "slack_signing_secret": …}`. A variable overrides the member.
     """
 
-    github_webhook_secret: str | None = _optional(
-        "DPP_GITHUB_WEBHOOK_SECRET", "The secret of GitHub's deliveries; without it GitHub can't deliver.", repr=False
+    github_webhook_secret: str | None = variable(
+        "DPP_GITHUB_WEBHOOK_SECRET",
+        "The secret of GitHub's deliveries; without it GitHub can't deliver.",
+        None,
+        repr=False,
     )
-    jira_webhook_secret: str | None = _optional(
-        "DPP_JIRA_WEBHOOK_SECRET", "The secret of Jira's deliveries; without it Jira can't deliver.", repr=False
+    jira_webhook_secret: str | None = variable(
+        "DPP_JIRA_WEBHOOK_SECRET", "The secret of Jira's deliveries; without it Jira can't deliver.", None, repr=False
     )
-    slack_signing_secret: str | None = _optional(
-        "DPP_SLACK_SIGNING_SECRET", "The secret of Slack's deliveries; without it Slack can't deliver.", repr=False
+    slack_signing_secret: str | None = variable(
+        "DPP_SLACK_SIGNING_SECRET",
+        "The secret of Slack's deliveries; without it Slack can't deliver.",
+        None,
+        repr=False,
     )
 
 
@@ -135,33 +138,32 @@ class CredentialSettings(LifecycleSecretSettings):
     using incoming webhooks").
     """
 
-    github_url: str = Field(
-        default="https://api.github.com",
-        alias="DPP_GITHUB_URL",
-        pattern=r"^https?://",
-        description="The address of GitHub's API.",
+    github_url: str = variable(
+        "DPP_GITHUB_URL", "The address of GitHub's API.", "https://api.github.com", pattern=r"^https?://"
     )
-    github_token: str | None = _optional("DPP_GITHUB_TOKEN", "The token for GitHub.", repr=False)
-    jira_url: str | None = _optional("DPP_JIRA_URL", "The address of Jira.", pattern=r"^https?://")
-    jira_user: str | None = _optional("DPP_JIRA_USER", "The user of the Jira token.")
-    jira_token: str | None = _optional("DPP_JIRA_TOKEN", "The token for Jira.", repr=False)
-    slack_url: str | None = _optional(
+    github_token: str | None = variable("DPP_GITHUB_TOKEN", "The token for GitHub.", None, repr=False)
+    jira_url: str | None = variable("DPP_JIRA_URL", "The address of Jira.", None, pattern=r"^https?://")
+    jira_user: str | None = variable("DPP_JIRA_USER", "The user of the Jira token.", None)
+    jira_token: str | None = variable("DPP_JIRA_TOKEN", "The token for Jira.", None, repr=False)
+    slack_url: str | None = variable(
         "DPP_SLACK_URL",
         "An incoming webhook of Slack, or `https://slack.com/api/chat.postMessage` with a token.",
+        None,
         pattern=r"^https?://",
         repr=False,
     )
-    slack_token: str | None = _optional(
-        "DPP_SLACK_TOKEN", "The token of a bot, which lets messages be threaded.", repr=False
+    slack_token: str | None = variable(
+        "DPP_SLACK_TOKEN", "The token of a bot, which lets messages be threaded.", None, repr=False
     )
 
 
 class ChannelSettings(Settings):
     """The Slack channel of messages; None for that of the incoming webhook."""
 
-    slack_channel: str | None = _optional(
+    slack_channel: str | None = variable(
         "DPP_SLACK_CHANNEL",
         "The channel of messages; without it that of the incoming webhook.",
+        None,
         min_length=1,
         max_length=100,
     )
@@ -179,32 +181,22 @@ def _amount(text: str) -> str:
 class TaskLimitSettings(Settings):
     """The limits of an attempt at a task, and the number of attempts."""
 
-    max_cost_usd: Annotated[str, AfterValidator(_amount)] = Field(
-        default="0.0500",
-        alias="DPP_LIFECYCLE_TASK_MAX_COST_USD",
-        description="The maximum cost of one attempt at a task, in US dollars.",
+    max_cost_usd: Annotated[str, AfterValidator(_amount)] = variable(
+        "DPP_LIFECYCLE_TASK_MAX_COST_USD", "The maximum cost of one attempt at a task, in US dollars.", "0.0500"
     )
-    timebox_sec: int = Field(
-        default=60,
-        alias="DPP_LIFECYCLE_TASK_TIMEBOX_SEC",
-        ge=1,
-        le=90,
-        description="The maximum duration of one attempt, in seconds.",
+    timebox_sec: int = variable(
+        "DPP_LIFECYCLE_TASK_TIMEBOX_SEC", "The maximum duration of one attempt, in seconds.", 60, ge=1, le=90
     )
-    min_reliability_score: float = Field(
-        default=0.5,
-        alias="DPP_LIFECYCLE_TASK_MIN_RELIABILITY",
+    min_reliability_score: float = variable(
+        "DPP_LIFECYCLE_TASK_MIN_RELIABILITY",
+        "The minimum reliability of an attempt's answer.",
+        0.5,
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="The minimum reliability of an attempt's answer.",
     )
-    max_attempts: int = Field(
-        default=3,
-        alias="DPP_LIFECYCLE_TASK_MAX_ATTEMPTS",
-        ge=1,
-        le=10,
-        description="The maximum number of attempts at a task.",
+    max_attempts: int = variable(
+        "DPP_LIFECYCLE_TASK_MAX_ATTEMPTS", "The maximum number of attempts at a task.", 3, ge=1, le=10
     )
 
     @property
@@ -216,7 +208,7 @@ class TaskLimitSettings(Settings):
 class TaskSettings(TaskLimitSettings):
     """The limits, and the tenant that pays."""
 
-    tenant_id: str = Field(alias="DPP_LIFECYCLE_TENANT", pattern=_TENANT, description="The tenant that pays for tasks.")
+    tenant_id: str = variable("DPP_LIFECYCLE_TENANT", "The tenant that pays for tasks.", pattern=_TENANT)
 
 
 class CleanerSettings(Settings):
@@ -226,25 +218,22 @@ class CleanerSettings(Settings):
     is deleted, and an operator must decide. Up to `breaker_floor` rows are always usual.
     """
 
-    max_deletes: int = Field(
-        default=2_000_000,
-        alias="DPP_CHAMBERLAIN_MAX_DELETES",
+    max_deletes: int = variable(
+        "DPP_CHAMBERLAIN_MAX_DELETES",
+        "The maximum number of rows of a class that one cleanup deletes.",
+        2_000_000,
         ge=1,
         le=1_000_000_000,
-        description="The maximum number of rows of a class that one cleanup deletes.",
     )
-    breaker_factor: int = Field(
-        default=10,
-        alias="DPP_CHAMBERLAIN_BREAKER_FACTOR",
+    breaker_factor: int = variable(
+        "DPP_CHAMBERLAIN_BREAKER_FACTOR",
+        "If more than this multiple of the usual number is due, a cleanup deletes nothing of the class.",
+        10,
         ge=2,
         le=1_000,
-        description="If more than this multiple of the usual number is due, a cleanup deletes nothing of the class.",
     )
-    breaker_floor: int = Field(
-        default=10_000,
-        alias="DPP_CHAMBERLAIN_BREAKER_FLOOR",
-        ge=1,
-        description="Up to this number of rows is always usual.",
+    breaker_floor: int = variable(
+        "DPP_CHAMBERLAIN_BREAKER_FLOOR", "Up to this number of rows is always usual.", 10_000, ge=1
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ wiring calls `load` once, which names every missing or wrong variable.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -15,6 +15,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 class ConfigurationError(Exception):
     """A variable is missing or wrong in the environment. The message names each variable, never its value."""
+
+
+def variable(alias: str, description: str, default: Any = ..., **constraints: Any) -> Any:
+    """A field of a settings model, read from the environment variable `alias`; required without a `default`."""
+    return Field(default, alias=alias, description=description, **constraints)
 
 
 class Settings(BaseModel):
@@ -114,32 +119,25 @@ class PostgresSettings(Settings):
 
     either: ClassVar = (("DATABASE_URL",), ("DATABASE_HOST", "DATABASE_SECRET_ARN"))
 
-    database_url: str | None = Field(
-        default=None,
-        alias="DATABASE_URL",
+    database_url: str | None = variable(
+        "DATABASE_URL",
+        "Postgres by its libpq URL, password included; wins over the host.",
+        None,
         pattern=r"^postgres(ql)?://",
         repr=False,
-        description="Postgres by its libpq URL, password included; wins over the host.",
     )
-    database_host: str | None = Field(
-        default=None,
-        alias="DATABASE_HOST",
-        description="Postgres by its host, with TLS; user and password are in the secret.",
+    database_host: str | None = variable(
+        "DATABASE_HOST", "Postgres by its host, with TLS; user and password are in the secret.", None
     )
-    database_port: int = Field(default=5432, alias="DATABASE_PORT", ge=1, le=65535, description="The port of Postgres.")
-    database_name: str = Field(
-        default="dpp", alias="DATABASE_NAME", min_length=1, description="The database in Postgres."
+    database_port: int = variable("DATABASE_PORT", "The port of Postgres.", 5432, ge=1, le=65535)
+    database_name: str = variable("DATABASE_NAME", "The database in Postgres.", "dpp", min_length=1)
+    database_sslmode: Literal["require", "verify-full"] = variable(
+        "DATABASE_SSLMODE",
+        "`verify-full` checks the certificate against the public authorities, `require` does not.",
+        "verify-full",
     )
-    database_sslmode: Literal["require", "verify-full"] = Field(
-        default="verify-full",
-        alias="DATABASE_SSLMODE",
-        description="`verify-full` checks the certificate against the public authorities, `require` does not.",
-    )
-    database_secret_arn: str | None = Field(
-        default=None,
-        alias="DATABASE_SECRET_ARN",
-        pattern=r"^arn:",
-        description='The secret `{"username": …, "password": …}`.',
+    database_secret_arn: str | None = variable(
+        "DATABASE_SECRET_ARN", 'The secret `{"username": …, "password": …}`.', None, pattern=r"^arn:"
     )
 
     @property
@@ -166,27 +164,16 @@ class RedisSettings(Settings):
 
     either: ClassVar = (("REDIS_URL",), ("REDIS_HOST", "REDIS_SECRET_ARN"))
 
-    redis_url: str | None = Field(
-        default=None,
-        alias="REDIS_URL",
-        pattern=r"^rediss?://",
-        repr=False,
-        description="Redis by its URL, token included; wins over the host.",
+    redis_url: str | None = variable(
+        "REDIS_URL", "Redis by its URL, token included; wins over the host.", None, pattern=r"^rediss?://", repr=False
     )
-    redis_host: str | None = Field(
-        default=None, alias="REDIS_HOST", description="Redis by its host, with TLS; the token is in the secret."
+    redis_host: str | None = variable("REDIS_HOST", "Redis by its host, with TLS; the token is in the secret.", None)
+    redis_port: int = variable("REDIS_PORT", "The port of Redis.", 6379, ge=1, le=65535)
+    redis_secret_arn: str | None = variable(
+        "REDIS_SECRET_ARN", 'The secret `{"auth_token": …}`, with a `username` for RBAC.', None, pattern=r"^arn:"
     )
-    redis_port: int = Field(default=6379, alias="REDIS_PORT", ge=1, le=65535, description="The port of Redis.")
-    redis_secret_arn: str | None = Field(
-        default=None,
-        alias="REDIS_SECRET_ARN",
-        pattern=r"^arn:",
-        description='The secret `{"auth_token": …}`, with a `username` for RBAC.',
-    )
-    redis_cluster: bool = Field(
-        default=False,
-        alias="DPP_REDIS_CLUSTER",
-        description="`1` for a Redis cluster: then every key of a tenant has the hash tag `{tenant}`.",
+    redis_cluster: bool = variable(
+        "DPP_REDIS_CLUSTER", "`1` for a Redis cluster: then every key of a tenant has the hash tag `{tenant}`.", False
     )
 
     @property
@@ -202,67 +189,60 @@ class RedisSettings(Settings):
 class QueueSettings(Settings):
     """The SQS queue that carries runs from submit to the worker (RUN-15)."""
 
-    run_queue_url: str = Field(
-        alias="DPP_RUN_QUEUE_URL",
-        pattern=r"^https?://",
-        description="The queue that carries runs from submit to the worker.",
+    run_queue_url: str = variable(
+        "DPP_RUN_QUEUE_URL", "The queue that carries runs from submit to the worker.", pattern=r"^https?://"
     )
 
 
 class DeadLetterSettings(Settings):
     """The queue of run messages that failed three times (RUN-15)."""
 
-    run_dead_letter_queue_url: str = Field(
-        alias="DPP_RUN_DEAD_LETTER_QUEUE_URL",
+    run_dead_letter_queue_url: str = variable(
+        "DPP_RUN_DEAD_LETTER_QUEUE_URL",
+        "The dead-letter queue: messages of runs that failed three times.",
         pattern=r"^https?://",
-        description="The dead-letter queue: messages of runs that failed three times.",
     )
 
 
 class StorageSettings(Settings):
     """The S3 bucket of result envelopes (RUN-18)."""
 
-    results_bucket: str = Field(
-        alias="DPP_RESULTS_BUCKET",
+    results_bucket: str = variable(
+        "DPP_RESULTS_BUCKET",
+        "The bucket of result envelopes, and of clients' files for ocr.",
         min_length=3,
         max_length=63,
-        description="The bucket of result envelopes, and of clients' files for ocr.",
     )
 
 
 class SigningSettings(Settings):
     """The role that signs result URLs (RUN-10); without one, the function's own credentials sign."""
 
-    signing_role_arn: str | None = Field(
-        default=None,
-        alias="DPP_SIGNING_ROLE_ARN",
+    signing_role_arn: str | None = variable(
+        "DPP_SIGNING_ROLE_ARN",
+        "The role that signs the URLs of results; without one the function's own credentials sign.",
+        None,
         pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$",
-        description="The role that signs the URLs of results; without one the function's own credentials sign.",
     )
 
 
 class DecisionEngineSettings(Settings):
     """The engine of decision packs; without one, the offline extractive engine answers (RUN-25)."""
 
-    bedrock_model_id: str | None = Field(
-        default=None, alias="DPP_DECISION_BEDROCK_MODEL_ID", description="The Bedrock model that answers decision runs."
+    bedrock_model_id: str | None = variable(
+        "DPP_DECISION_BEDROCK_MODEL_ID", "The Bedrock model that answers decision runs.", None
     )
-    openai_base_url: str | None = Field(
-        default=None,
-        alias="DPP_DECISION_OPENAI_BASE_URL",
+    openai_base_url: str | None = variable(
+        "DPP_DECISION_OPENAI_BASE_URL",
+        "The OpenAI-compatible endpoint that answers decision runs; needs a model.",
+        None,
         pattern=r"^https?://",
-        description="The OpenAI-compatible endpoint that answers decision runs; needs a model.",
     )
-    openai_api_key: str | None = Field(
-        default=None,
-        alias="DPP_DECISION_OPENAI_API_KEY",
-        repr=False,
-        description="The key of the OpenAI-compatible endpoint, if it needs one.",
+    openai_api_key: str | None = variable(
+        "DPP_DECISION_OPENAI_API_KEY", "The key of the OpenAI-compatible endpoint, if it needs one.", None, repr=False
     )
-    openai_model: str | None = Field(
-        default=None,
-        alias="DPP_DECISION_OPENAI_MODEL",
-        description="The model to request from the OpenAI-compatible endpoint.",
+    openai_model: str | None = variable(
+        "DPP_DECISION_OPENAI_MODEL", "The model to request from the OpenAI-compatible endpoint.", None
     )
 
     @property
@@ -280,11 +260,11 @@ class DecisionEngineSettings(Settings):
 class OutsidePackSettings(Settings):
     """The function outside of the VPC that runs packs which use the internet; without one they run in the worker."""
 
-    pack_outside_function: str | None = Field(
-        default=None,
-        alias="DPP_PACK_OUTSIDE_FUNCTION",
+    pack_outside_function: str | None = variable(
+        "DPP_PACK_OUTSIDE_FUNCTION",
+        "The function that runs packs which use the internet; without one they run in the worker.",
+        None,
         min_length=1,
-        description="The function that runs packs which use the internet; without one they run in the worker.",
     )
 
 
@@ -299,10 +279,8 @@ def _zone(name: str) -> str:
 class TimeZoneSettings(Settings):
     """The time zone of reports and receipts."""
 
-    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
-        default="Asia/Seoul",
-        alias="DPP_TIME_ZONE",
-        description="The IANA time zone of reports, and of the cleanup's start at three o'clock.",
+    time_zone: Annotated[str, AfterValidator(_zone)] = variable(
+        "DPP_TIME_ZONE", "The IANA time zone of reports, and of the cleanup's start at three o'clock.", "Asia/Seoul"
     )
 
     @property

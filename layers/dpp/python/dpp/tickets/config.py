@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from dpp.platform.config import Settings, TimeZoneSettings
+from dpp.platform.config import Settings, TimeZoneSettings, variable
 from dpp.tickets.model import RequestType
 from dpp.tickets.staleness import (
     DEFAULT_MAX_CLEAN,
@@ -21,49 +21,44 @@ from dpp.tickets.staleness import (
 class ReportsSettings(Settings):
     """The S3 bucket for copies of reports (TIX-4)."""
 
-    reports_bucket: str = Field(
-        alias="DPP_REPORTS_BUCKET",
-        min_length=3,
-        max_length=63,
-        description="The bucket for copies of the reaper's reports.",
+    reports_bucket: str = variable(
+        "DPP_REPORTS_BUCKET", "The bucket for copies of the reaper's reports.", min_length=3, max_length=63
     )
 
 
 class ReaperSettings(TimeZoneSettings):
     """The reaper's rules. `excluded`: request types that are never stale, separated by commas."""
 
-    threshold_seconds: int = Field(
-        default=DEFAULT_THRESHOLD_SECONDS,
-        alias="DPP_TICKET_REAPER_THRESHOLD_SECONDS",
+    threshold_seconds: int = variable(
+        "DPP_TICKET_REAPER_THRESHOLD_SECONDS",
+        "A ticket in progress is stale after this many seconds without activity.",
+        DEFAULT_THRESHOLD_SECONDS,
         ge=MIN_THRESHOLD_SECONDS,
         le=MAX_THRESHOLD_SECONDS,
-        description="A ticket in progress is stale after this many seconds without activity.",
     )
-    max_clean: int = Field(
-        default=DEFAULT_MAX_CLEAN,
-        alias="DPP_TICKET_REAPER_MAX_CLEAN",
+    max_clean: int = variable(
+        "DPP_TICKET_REAPER_MAX_CLEAN",
+        "The number of stale tickets that one run of the reaper ends at most.",
+        DEFAULT_MAX_CLEAN,
         ge=1,
         le=MAX_MAX_CLEAN,
-        description="The number of stale tickets that one run of the reaper ends at most.",
     )
-    excluded: str = Field(
-        default="",
-        alias="DPP_TICKET_REAPER_EXCLUDED_TYPES",
-        description="Ticket types that are never stale, separated by commas.",
+    excluded: str = variable(
+        "DPP_TICKET_REAPER_EXCLUDED_TYPES", "Ticket types that are never stale, separated by commas.", ""
     )
-    breaker_count: int = Field(
-        default=100,
-        alias="DPP_TICKET_REAPER_BREAKER_COUNT",
+    breaker_count: int = variable(
+        "DPP_TICKET_REAPER_BREAKER_COUNT",
+        "With more stale tickets than this, the reaper ends none until an operator confirms.",
+        100,
         ge=1,
-        description="With more stale tickets than this, the reaper ends none until an operator confirms.",
     )
-    breaker_share: float = Field(
-        default=0.5,
-        alias="DPP_TICKET_REAPER_BREAKER_SHARE",
+    breaker_share: float = variable(
+        "DPP_TICKET_REAPER_BREAKER_SHARE",
+        "The same if at least 20 tickets are stale and they exceed this share of all in progress.",
+        0.5,
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="The same if at least 20 tickets are stale and they exceed this share of all in progress.",
     )
 
     @property

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, StringConstraints, model_validator
 
-from dpp.platform.config import Settings
+from dpp.platform.config import Settings, variable
 
 _ROLE = r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$"
 _GIB = 1024
@@ -32,15 +32,11 @@ type _Subnet = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]+$")]
 class ContainerSizeSettings(Settings):
     """The size of each container; must be a Fargate size."""
 
-    cpu: int = Field(
-        description="CPU units of a container (1024 are one CPU); must be a Fargate size.",
-        default=1024,
-        alias="DPP_WORKSPACE_CPU",
+    cpu: int = variable(
+        "DPP_WORKSPACE_CPU", "CPU units of a container (1024 are one CPU); must be a Fargate size.", 1024
     )
-    memory_mib: int = Field(
-        description="Memory of a container in MiB; must be a Fargate size for its CPU.",
-        default=2048,
-        alias="DPP_WORKSPACE_MEMORY_MIB",
+    memory_mib: int = variable(
+        "DPP_WORKSPACE_MEMORY_MIB", "Memory of a container in MiB; must be a Fargate size for its CPU.", 2048
     )
 
     @model_validator(mode="after")
@@ -62,49 +58,32 @@ class AwsWorkspaceSettings(ContainerSizeSettings):
     `posix_uid`, `posix_gid`: the owner that EFS gives to every file a container writes, whatever its own user is.
     """
 
-    ecs_cluster: str = Field(
-        description="The ECS cluster of containers.", alias="DPP_WORKSPACE_ECS_CLUSTER", min_length=1
+    ecs_cluster: str = variable("DPP_WORKSPACE_ECS_CLUSTER", "The ECS cluster of containers.", min_length=1)
+    efs_id: str = variable("DPP_WORKSPACE_EFS_ID", "The EFS file system of homes.", pattern=r"^fs-[0-9a-f]+$")
+    image: str = variable("DPP_WORKSPACE_IMAGE", "The image of containers, from ECR.", pattern=r"^\S+$")
+    architecture: Literal["ARM64", "X86_64"] = variable(
+        "DPP_WORKSPACE_ARCHITECTURE", "The architecture of the image.", "ARM64"
     )
-    efs_id: str = Field(
-        description="The EFS file system of homes.", alias="DPP_WORKSPACE_EFS_ID", pattern=r"^fs-[0-9a-f]+$"
-    )
-    image: str = Field(description="The image of containers, from ECR.", alias="DPP_WORKSPACE_IMAGE", pattern=r"^\S+$")
-    architecture: Literal["ARM64", "X86_64"] = Field(
-        description="The architecture of the image.", default="ARM64", alias="DPP_WORKSPACE_ARCHITECTURE"
-    )
-    subnets: Annotated[tuple[_Subnet, ...], BeforeValidator(_split)] = Field(
-        description="The subnets of containers, comma-separated.",
-        alias="DPP_WORKSPACE_SUBNETS",
+    subnets: Annotated[tuple[_Subnet, ...], BeforeValidator(_split)] = variable(
+        "DPP_WORKSPACE_SUBNETS",
+        "The subnets of containers, comma-separated.",
         min_length=1,
         max_length=16,  # the limit of ECS
     )
-    security_group: str = Field(
-        description="The security group of containers.", alias="DPP_WORKSPACE_SECURITY_GROUP", pattern=r"^sg-[0-9a-f]+$"
+    security_group: str = variable(
+        "DPP_WORKSPACE_SECURITY_GROUP", "The security group of containers.", pattern=r"^sg-[0-9a-f]+$"
     )
-    task_role_arn: str = Field(
-        description="The task role of containers.", alias="DPP_WORKSPACE_TASK_ROLE_ARN", pattern=_ROLE
+    task_role_arn: str = variable("DPP_WORKSPACE_TASK_ROLE_ARN", "The task role of containers.", pattern=_ROLE)
+    execution_role_arn: str = variable(
+        "DPP_WORKSPACE_EXECUTION_ROLE_ARN", "The execution role of containers.", pattern=_ROLE
     )
-    execution_role_arn: str = Field(
-        description="The execution role of containers.", alias="DPP_WORKSPACE_EXECUTION_ROLE_ARN", pattern=_ROLE
+    log_group: str = variable("DPP_WORKSPACE_LOG_GROUP", "The log group of containers.", min_length=1)
+    home_in_container: str = variable(
+        "DPP_WORKSPACE_HOME", "The path of the home in the container.", "/home/workspace", pattern=r"^(/[\w.-]+)+$"
     )
-    log_group: str = Field(description="The log group of containers.", alias="DPP_WORKSPACE_LOG_GROUP", min_length=1)
-    home_in_container: str = Field(
-        description="The path of the home in the container.",
-        default="/home/workspace",
-        alias="DPP_WORKSPACE_HOME",
-        pattern=r"^(/[\w.-]+)+$",
+    posix_uid: int = variable(
+        "DPP_WORKSPACE_UID", "The uid that owns every file a container writes.", 1000, ge=1, le=2**32 - 1
     )
-    posix_uid: int = Field(
-        description="The uid that owns every file a container writes.",
-        default=1000,
-        alias="DPP_WORKSPACE_UID",
-        ge=1,
-        le=2**32 - 1,
-    )
-    posix_gid: int = Field(
-        description="The gid that owns every file a container writes.",
-        default=1000,
-        alias="DPP_WORKSPACE_GID",
-        ge=1,
-        le=2**32 - 1,
+    posix_gid: int = variable(
+        "DPP_WORKSPACE_GID", "The gid that owns every file a container writes.", 1000, ge=1, le=2**32 - 1
     )
