@@ -89,8 +89,7 @@ def list_errors() -> Response[str]:
     """Errors, the newest occurrence first."""
     wired, _ = _authenticated()
     which, place, limit = read_filter(api.event)
-    with wired.database.connection() as connection:
-        page = read.page(connection, which, place, limit)
+    page = wired.database.using(read.page, which, place, limit)
     return api.json(200, page_view(page), {})
 
 
@@ -99,8 +98,7 @@ def list_clusters() -> Response[str]:
     """The clusters with the latest occurrences."""
     wired, _ = _authenticated()
     query = read_query(api.event, ClusterQuery)
-    with wired.database.connection() as connection:
-        found = store.clusters(connection, query.limit)
+    found = wired.database.using(store.clusters, query.limit)
     return api.json(200, clusters_view(found), {})
 
 
@@ -108,8 +106,7 @@ def list_clusters() -> Response[str]:
 def read_cluster(cluster_id: str) -> Response[str]:
     """One cluster."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        found = read.cluster(connection, parse_uuid(cluster_id))
+    found = wired.database.using(read.cluster, parse_uuid(cluster_id))
     return api.json(200, cluster_view(found), {})
 
 
@@ -127,8 +124,7 @@ def decide_on_cluster(cluster_id: str) -> Response[str]:
 def read_one(auth_error_id: str) -> Response[str]:
     """An error with its clusters, decisions, history and events."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        whole = read.read(connection, parse_uuid(auth_error_id))
+    whole = wired.database.using(read.read, parse_uuid(auth_error_id))
     return api.json(200, whole_view(whole), {})
 
 

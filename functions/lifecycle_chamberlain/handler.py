@@ -75,8 +75,7 @@ def handler() -> dict[str, Any]:
     """Run one tick."""
     effects, wake = wiring()
     done = clean(effects)
-    with effects.database.connection() as connection:
-        found = read_stats(connection)
+    found = effects.database.using(read_stats)
     if effects.announce is not None and done.cleanup is not None and done.cleanup.is_done:
         wake(Role.ENVOY)
     _measure(done)

@@ -61,8 +61,7 @@ class PipelineTaskRuns:
 
     def report(self, run_id: UUID) -> TaskRunReport | None:
         """Report on a run; None past its retention (D7). Raises PostgresUnavailable, StorageUnavailable."""
-        with self._submits.database.connection() as connection:
-            found = store.find_for_owner(connection, self._settings.tenant_id, run_id)
+        found = self._submits.database.using(store.find_for_owner, self._settings.tenant_id, run_id)
         if found is None:
             return None
         run, is_past_retention = found
@@ -92,8 +91,7 @@ class PipelineTaskRuns:
 
     def _caller(self) -> Caller:
         tenant_id = self._settings.tenant_id
-        with self._submits.database.connection() as connection:
-            caller = api_keys.caller_of(connection, tenant_id)
+        caller = self._submits.database.using(api_keys.caller_of, tenant_id)
         if caller is None:
             raise TaskRunsUnavailable(f"tenant {tenant_id} does not exist or is not active")
         return caller

@@ -50,16 +50,15 @@ def executors(owners: Owners) -> Mapping[RequestType, Executor]:
 def _decide_execution(owners: Owners, ticket: Ticket, *, enabled: bool) -> str:
     """Decide by the time of filing: of two tickets the later one wins, in whichever order they are executed."""
     pack_type = _params(ExecutionParams, ticket).pack_type
-    with owners.database.connection() as connection:
-        decided = switch.decide(
-            connection,
-            scope=pack_type,
-            enabled=enabled,
-            decision_id=ticket.request_id,
-            actor=ticket.requested_by,
-            reason=ticket.reason,
-            decided_at=ticket.created_at,
-        )
+    decided = owners.database.using(
+        switch.decide,
+        scope=pack_type,
+        enabled=enabled,
+        decision_id=ticket.request_id,
+        actor=ticket.requested_by,
+        reason=ticket.reason,
+        decided_at=ticket.created_at,
+    )
     subject = f"execution of {pack_type or 'all packs'}"
     if decided.outcome is DecisionOutcome.SUPERSEDED:
         return f"{subject}: superseded by a later decision"
@@ -71,15 +70,14 @@ def _give_credit(owners: Owners, ticket: Ticket) -> str:
     params = _params(BudgetCreditParams, ticket)
     amount_usd_micros = parse_usd(params.amount_usd)
     try:
-        with owners.database.connection() as connection:
-            balance = credit(
-                connection,
-                owners.ledger,
-                credit_id=ticket.request_id,
-                tenant_id=params.tenant_id,
-                amount_usd_micros=amount_usd_micros,
-                reason=f"ticket of {ticket.requested_by}: {ticket.reason}"[:_MAX_REASON],
-            )
+        balance = owners.database.using(
+            credit,
+            owners.ledger,
+            credit_id=ticket.request_id,
+            tenant_id=params.tenant_id,
+            amount_usd_micros=amount_usd_micros,
+            reason=f"ticket of {ticket.requested_by}: {ticket.reason}"[:_MAX_REASON],
+        )
     except psycopg.errors.ForeignKeyViolation:
         raise TicketRefused(f"there is no tenant {params.tenant_id}") from None
     except (AmountRefused, CreditConflict) as error:

@@ -85,14 +85,13 @@ def list_tickets() -> Response[str]:
     """Tickets, the newest first."""
     wired, _ = _authenticated()
     query = read_query(api.event, TicketQuery)
-    with wired.database.connection() as connection:
-        page = read.page(
-            connection,
-            below=int(query.cursor) if query.cursor else None,
-            limit=query.limit,
-            status=query.status,
-            request_type=query.request_type,
-        )
+    page = wired.database.using(
+        read.page,
+        below=int(query.cursor) if query.cursor else None,
+        limit=query.limit,
+        status=query.status,
+        request_type=query.request_type,
+    )
     return api.json(200, page_view(page, wired.reaping.zone), {})
 
 
@@ -100,8 +99,7 @@ def list_tickets() -> Response[str]:
 def count_tickets() -> Response[str]:
     """The ops counters (TIX-7)."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        found = counters.count(connection, wired.rules)
+    found = wired.database.using(counters.count, wired.rules)
     return api.json(200, counters_view(found, wired.reaping.zone), {})
 
 
@@ -109,8 +107,7 @@ def count_tickets() -> Response[str]:
 def latest_report() -> Response[str]:
     """The reaper's newest report."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        kept = reports.latest(connection)
+    kept = wired.database.using(reports.latest)
     return api.json(200, kept.report, {"Content-Location": _snapshot(kept.snapshot_key)})
 
 
@@ -118,8 +115,7 @@ def latest_report() -> Response[str]:
 def report_of_snapshot(name: str) -> Response[str]:
     """An earlier report, by the name of its snapshot."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        kept = reports.of_snapshot(connection, name)
+    kept = wired.database.using(reports.of_snapshot, name)
     return api.json(200, kept.report, {})
 
 
@@ -138,8 +134,7 @@ def run_reaper() -> Response[str]:
 def read_one(request_id: str) -> Response[str]:
     """A ticket with its result and its history."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        whole = read.read(connection, parse_uuid(request_id))
+    whole = wired.database.using(read.read, parse_uuid(request_id))
     return api.json(200, whole_view(whole, wired.reaping.zone), {})
 
 
@@ -147,8 +142,7 @@ def read_one(request_id: str) -> Response[str]:
 def read_stop() -> Response[str]:
     """Read the emergency stop."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        found = stop.read(connection)
+    found = wired.database.using(stop.read)
     return api.json(200, stop_view(found, wired.reaping.zone), {})
 
 
@@ -157,8 +151,9 @@ def decide_stop() -> Response[str]:
     """Set or clear the emergency stop."""
     wired, operator = _authenticated()
     decision = read_body(api.event, EmergencyStopRequest)
-    with wired.database.connection() as connection:
-        found = stop.decide(connection, stopped=decision.stopped, actor=operator.operator_id, reason=decision.reason)
+    found = wired.database.using(
+        stop.decide, stopped=decision.stopped, actor=operator.operator_id, reason=decision.reason
+    )
     logger.warning("emergency stop", extra={"stopped": found.stopped, "actor": found.actor})
     return api.json(200, stop_view(found, wired.reaping.zone), {})
 
@@ -167,8 +162,7 @@ def decide_stop() -> Response[str]:
 def latest_receipt() -> Response[str]:
     """The receipt of the newest ops cycle (TIX-6)."""
     wired, _ = _authenticated()
-    with wired.database.connection() as connection:
-        (receipt,) = cycle.latest(connection)
+    (receipt,) = wired.database.using(cycle.latest)
     return api.json(200, receipt, {})
 
 

@@ -88,8 +88,7 @@ def list_own() -> Response[str]:
     owner = _owner()
     phase, below, limit = read_page(api.event)
     page = list_page(owner, phase=phase, below=below, limit=limit)
-    with owner.database.connection() as connection:
-        now = store.clock(connection)
+    now = owner.database.using(store.clock)
     return api.json(200, page_view(page, now), {})
 
 
@@ -133,8 +132,7 @@ def _owner() -> Owner:
 
 
 def _answer(workspace: Workspace, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:
-    with wiring().database.connection() as connection:
-        now = store.clock(connection)
+    now = wiring().database.using(store.clock)
     return api.json(status, view(workspace, now), {**(headers or {}), **waiting_headers(workspace)})
 
 

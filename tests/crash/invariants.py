@@ -86,13 +86,11 @@ def violations_after_retention(env: Environment) -> list[str]:
 
 
 def _miscounted(env: Environment) -> list[str]:
-    with env.world.database.connection() as connection:
-        return miscounted(connection)
+    return env.world.database.using(miscounted)
 
 
 def _position(env: Environment, tenant_id: str) -> LedgerPosition:
-    with env.world.database.connection() as connection:
-        return audit_tenant(connection, env.world.ledger, tenant_id)
+    return env.world.database.using(audit_tenant, env.world.ledger, tenant_id)
 
 
 def _clients(env: Environment, found: Snapshot) -> Iterator[str]:

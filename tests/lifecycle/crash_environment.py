@@ -49,8 +49,7 @@ class Process:
     def answer(self) -> None:
         """A reply in the only thread that waits for one."""
         thread = self.env.thread(_waiting(self.env)[0])
-        with self.database.connection() as connection:
-            answer.answer_in_thread(connection, thread, ANSWER, self.env.now)
+        self.database.using(answer.answer_in_thread, thread, ANSWER, self.env.now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,8 +424,7 @@ def test_each_cycle_reports_the_stop_while_tickets_age(
 ) -> None:
     """TIX-6: the tick counts, and the metric explains why it does nothing."""
     filed(world)
-    with world.database.connection() as connection:
-        stop.decide(connection, stopped=True, actor="ops", reason="for a test")
+    world.database.using(stop.decide, stopped=True, actor="ops", reason="for a test")
     job(world, monkeypatch, "ops_cycle")
     out = capsys.readouterr().out
     assert totals(out, "EmergencyStop") == {(): 1}
@@ -466,8 +465,7 @@ def test_a_filed_ticket_is_counted_once(world: World, capsys: Output, monkeypatc
 def file_by_http(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """File a ticket twice, and once without a key."""
     minted = operator_keys.mint()
-    with world.database.connection() as connection:
-        operator_keys.store(connection, minted, "ops")
+    world.database.using(operator_keys.store, minted, "ops")
     effects = world_cycle(world)
     body = {"request_id": str(uuid4()), "request_type": "DLQ_REDRIVE", "reason": "for a test"}
     for token in (minted.token, minted.token, "none"):

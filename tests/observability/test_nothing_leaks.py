@@ -216,8 +216,7 @@ TICKS: list[Step] = [{"function": name, "event": {"time": INPUT}} for name in JO
 def environment(world: World, tmp_path: Path) -> Environment:
     """A healthy environment with canaries as passwords, and every verbose switch of powertools on."""
     tenant, operator = world.tenant(), operator_keys.mint()
-    with world.database.connection() as connection:
-        operator_keys.store(connection, operator, "ops")
+    world.database.using(operator_keys.store, operator, "ops")
     variables = {
         **_AWS_ENVIRONMENT,
         "PATH": os.environ["PATH"],

@@ -166,8 +166,7 @@ def test_only_one_of_many_workers_leases_a_run(world: World) -> None:
     databases = [world.new_database() for _ in range(8)]
 
     def lease(index: int) -> Run | None:
-        with databases[index].connection() as connection:
-            return store.start_processing(connection, run, f"lease-{index}")
+        return databases[index].using(store.start_processing, run, f"lease-{index}")
 
     results = _started_together([partial(lease, index) for index in range(8)])
     for database in databases:

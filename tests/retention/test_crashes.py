@@ -71,14 +71,12 @@ def _half_way(crashes: CleanerCrashes) -> None:
 
 def _all_over(crashes: CleanerCrashes) -> None:
     """Only the end of the cleanup is left."""
-    with crashes.env.database.connection() as connection:
-        start_daily(connection, crashes.effects, NIGHT)
+    crashes.env.database.using(start_daily, crashes.effects, NIGHT)
     crashes.rows("UPDATE cleanup_classes SET status = 'DONE'")
 
 
 def _end(effects: Any) -> None:
-    with effects.database.connection() as connection:
-        running = store.running(connection)
+    running = effects.database.using(store.running)
     assert running is not None
     control.end(effects, running.cleanup_id, NIGHT)
 

@@ -49,8 +49,7 @@ class Race:
     def _reads(self, database: Database) -> None:
         try:
             while (item := self._next) < self.items:
-                with database.connection() as connection:
-                    found = self.read(connection, item)
+                found = database.using(self.read, item)
                 self.found[found] += 1
                 if found != _GONE:
                     self._was_read.release()

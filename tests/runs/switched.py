@@ -10,16 +10,15 @@ from dpp.runs.operations.switch import decide
 
 def switch(database: Database, scope: PackType | None = None, *, enabled: bool, at: datetime | None = None) -> None:
     """Take a decision, now or at `at`."""
-    with database.connection() as connection:
-        decide(
-            connection,
-            scope=scope,
-            enabled=enabled,
-            decision_id=uuid4(),
-            actor="ops_one",
-            reason="for a test",
-            decided_at=at or datetime.now(UTC),
-        )
+    database.using(
+        decide,
+        scope=scope,
+        enabled=enabled,
+        decision_id=uuid4(),
+        actor="ops_one",
+        reason="for a test",
+        decided_at=at or datetime.now(UTC),
+    )
 
 
 def disable(database: Database, scope: PackType | None = None) -> None:

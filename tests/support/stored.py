@@ -14,8 +14,7 @@ class Stored:
 
     def using[**P, R](self, use: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call `use` with a connection to the database."""
-        with self.database.connection() as connection:
-            return use(connection, *args, **kwargs)
+        return self.database.using(use, *args, **kwargs)
 
     def sql(
         self, statement: str, params: Sequence[object] | Mapping[str, object] | None = None

@@ -178,8 +178,7 @@ def _archives[Wanted: OptionalArchiveSettings](at: Reach[Wanted]) -> S3Archives:
 
 
 def _found(database: Database, workspace_id: UUID) -> Workspace:
-    with database.connection() as connection:
-        workspace = store.find(connection, workspace_id)
+    workspace = database.using(store.find, workspace_id)
     if workspace is None:
         raise StackError(f"workspace {workspace_id} does not exist; `dpp workspaces list` shows all")
     return workspace

@@ -84,8 +84,7 @@ def run_of_taken_key(
     Also while execution is disabled, since nothing new is promised (TIX-1). Raises ExecutionDisabled and
     IdempotencyInProgress if there is no such run, and as `replayable`.
     """
-    with database.connection() as connection:
-        known = submit_store.find_by_key(connection, request.tenant_id, request.idempotency_key)
+    known = database.using(submit_store.find_by_key, request.tenant_id, request.idempotency_key)
     if known is not None:
         return replayable(known, request, admitted)
     # A duplicate without a live run ended between the two statements and freed the key.

@@ -60,8 +60,7 @@ def finish(
     token = str(new_id())
 
     def claim() -> Run | None:
-        with effects.database.connection() as connection:
-            return store.claim(connection, run, guard, intent, finalize_token=token, now=now)
+        return effects.database.using(store.claim, run, guard, intent, finalize_token=token, now=now)
 
     claimed = with_retries(claim, pauses_seconds=effects.pauses_seconds)
     if claimed is None:
@@ -72,10 +71,9 @@ def finish(
 
 def take_over(effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None) -> Run | None:
     """Take over a claim that was never committed, and repeat its steps (RUN-22); None if it has changed meanwhile."""
-    with effects.database.connection() as connection:
-        claimed = store.reclaim(
-            connection, stuck, intent, finalize_token=str(new_id()), stuck_after_seconds=STUCK_AFTER_SECONDS, now=now
-        )
+    claimed = effects.database.using(
+        store.reclaim, stuck, intent, finalize_token=str(new_id()), stuck_after_seconds=STUCK_AFTER_SECONDS, now=now
+    )
     return None if claimed is None else roll_forward(effects, claimed, now=now)
 
 
@@ -87,8 +85,7 @@ def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime
     """
     kind = CloseKind(intent.money_state.value)
     effects.ledger.reopen(run.tenant_id, run.id, run.reservation_max_cost_usd_micros, intent.charge_usd_micros, kind)
-    with effects.database.connection() as connection:
-        claimed = store.resolve(connection, run, intent, finalize_token=str(new_id()), now=now)
+    claimed = effects.database.using(store.resolve, run, intent, finalize_token=str(new_id()), now=now)
     return None if claimed is None else roll_forward(effects, claimed, now=now)
 
 
@@ -145,8 +142,7 @@ def _move_money(ledger: Ledger, claimed: Run, intent: Intent) -> Closed:
 
 
 def _dispute(effects: FinalizeEffects, claimed: Run, detail: str, now: datetime | None) -> Run | None:
-    with effects.database.connection() as connection:
-        disputed = store.dispute(connection, claimed, detail, now)
+    disputed = effects.database.using(store.dispute, claimed, detail, now)
     if disputed is not None:
         _LOG.error("run disputed", extra=_log_fields(claimed, disputed, None) | {"detail": detail})
     return disputed

@@ -82,8 +82,7 @@ class Heartbeat:
     def extend(self) -> bool:
         """Extend all three once; False if the lease is lost."""
         try:
-            with self._effects.database.connection() as connection:
-                held = store.extend_lease(connection, self._run)
+            held = self._effects.database.using(store.extend_lease, self._run)
         except PostgresUnavailable:
             _LOG.warning("heartbeat missed", extra={"run_id": self._run.id})
             return True  # it may not be lost; the next heartbeat tries again

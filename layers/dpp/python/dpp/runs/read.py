@@ -61,8 +61,7 @@ def read(run_id: str, caller: Caller, effects: ReadEffects) -> Found:
     if not seen.allowed:
         raise RateLimited(rate=seen.rate, costs=balance)
     wanted = parse_uuid(run_id) or _NO_RUN
-    with effects.database.connection() as connection:
-        found = store.find_for_owner(connection, caller.tenant_id, wanted)
+    found = effects.database.using(store.find_for_owner, caller.tenant_id, wanted)
     if found is None:
         raise RunNotFound(rate=seen.rate, costs=balance)
     run, is_past_retention = found

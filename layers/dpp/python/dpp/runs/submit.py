@@ -124,8 +124,7 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
 
 def _accept(request: SubmitRequest, admitted: Admission, effects: SubmitEffects) -> Submitted:
     try:
-        with effects.database.connection() as connection:
-            run = submit_store.insert(connection, request, admitted.run_id)
+        run = effects.database.using(submit_store.insert, request, admitted.run_id)
     except (DuplicateKey, SwitchedOff) as refused:
         admitted = compensations.give_back(request, admitted, effects.ledger)
         known = compensations.run_of_taken_key(request, admitted, refused, effects.database)
@@ -152,8 +151,7 @@ def _enqueue(request: SubmitRequest, admitted: Admission, run: Run, effects: Sub
         compensations.give_up(request, admitted, run, ends, error)
         return
     try:
-        with effects.database.connection() as connection:
-            submit_store.mark_enqueued(connection, run)
+        effects.database.using(submit_store.mark_enqueued, run)
     except PostgresUnavailable:
         _LOG.warning("enqueued_at not written; reconcile will send once more", extra={"run_id": run.id})
 

@@ -72,8 +72,7 @@ def run_cycle(effects: CycleEffects, now: datetime | None = None) -> Cycle:
         with exclusive.held(database, LEASE_NAME, str(run_id), ttl_seconds=LEASE_SECONDS, now=now):
             cycle = Cycle(_begin(database, run_id, effects.reaping.zone, now))
             _steps(cycle, effects, now)
-            with database.connection() as connection:
-                cycle.counters = counters.count(connection, effects.rules, now)
+            cycle.counters = database.using(counters.count, effects.rules, now)
             return cycle
     except LeaseTaken as taken:
         raise CycleRunning(taken.started_at, taken.holder) from None
@@ -105,8 +104,7 @@ def _as_json(receipt: OpsRunReceipt) -> Jsonb:
 
 
 def _steps(cycle: Cycle, effects: CycleEffects, now: datetime | None) -> None:
-    with effects.reaping.database.connection() as connection:
-        found = stop.read(connection)
+    found = effects.reaping.database.using(stop.read)
     _record(cycle, effects, now, emergency_stop=stop_step(found, effects.reaping.zone))
     if not found.stopped:
         _record(cycle, effects, now, ticket_reaper=_reaper(cycle, effects, now))

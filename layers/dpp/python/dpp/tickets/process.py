@@ -117,8 +117,7 @@ def _carry_out(effects: ProcessEffects, ticket: Ticket, now: datetime | None) ->
             "ticket not processed; a later cycle retries it", extra=fields | {"error": {"dependency": error.dependency}}
         )
         return TicketOutcome.LEFT
-    with effects.database.connection() as connection:
-        ended = store.finish(connection, ticket, status, message[:_MAX_MESSAGE], now)
+    ended = effects.database.using(store.finish, ticket, status, message[:_MAX_MESSAGE], now)
     if ended is None:
         _LOG.error("ticket carried out, but another processor has taken it over", extra=fields)
         return TicketOutcome.LOST

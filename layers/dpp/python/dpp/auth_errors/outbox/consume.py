@@ -207,8 +207,7 @@ def _dead_letter_event(delivery: _Delivery, reason: DeadLetterReason, detail: st
     """Send a dead event's copy to the DLQ, then mark it. In the reverse order, a crash could lose the copy."""
     effects, named = delivery.effects, delivery.named
     effects.dead_letters.send_with_headers(_dead_letter(delivery.message, reason, detail))
-    with effects.database.connection() as connection:
-        tables.mark_dead_lettered(connection, named.outbox_id, delivery.now)
+    effects.database.using(tables.mark_dead_lettered, named.outbox_id, delivery.now)
     return Consumed(ConsumeOutcome.DEAD_LETTERED, named.event_type, reason)
 
 

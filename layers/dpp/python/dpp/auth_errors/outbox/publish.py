@@ -111,8 +111,7 @@ def publish(
 
 
 def _claimed(effects: PublishEffects, owner: UUID, now: datetime | None) -> list[ClaimedEvent]:
-    with effects.database.connection() as connection:
-        return tables.claim(connection, owner, CLAIM_LIMIT, now)
+    return effects.database.using(tables.claim, owner, CLAIM_LIMIT, now)
 
 
 def _taken_over(
@@ -193,8 +192,7 @@ def _put_back(
 
 def _send_again(effects: PublishEffects, report: PublishReport, now: datetime | None) -> None:
     """Send lost messages again. They are marked first: a crash in between delays them by a quarter of an hour."""
-    with effects.database.connection() as connection:
-        lost = tables.send_again(connection, CLAIM_LIMIT, RESEND_SECONDS, now)
+    lost = effects.database.using(tables.send_again, CLAIM_LIMIT, RESEND_SECONDS, now)
     for start in range(0, len(lost), MAX_BATCH):
         batch = lost[start : start + MAX_BATCH]
         try:

@@ -68,8 +68,7 @@ def redrive_all(database: Database, waker: Waker, limit: int) -> Iterator[Redriv
     """The same for all dead events, the oldest first, up to `limit`. Events that die again meanwhile stay dead."""
     seen: set[int] = set()
     while len(seen) < limit:
-        with database.connection() as connection:
-            found = tables.dead_ids(connection, min(_BATCH + len(seen), limit))
+        found = database.using(tables.dead_ids, min(_BATCH + len(seen), limit))
         fresh = [outbox_id for outbox_id in found if outbox_id not in seen]
         if not fresh:
             return

@@ -62,8 +62,7 @@ def send_messages(effects: NotifierEffects, now: datetime | None = None) -> Noti
         heartbeat.record(connection, Role.ENVOY, now)
         due = store.clock(connection, now)
     for _ in rounds():
-        with effects.database.connection() as connection:
-            claimed = store.claim_message(connection, due, LEASE_SECONDS, now)
+        claimed = effects.database.using(store.claim_message, due, LEASE_SECONDS, now)
         if claimed is None:
             break
         found = _post(effects, claimed)
@@ -126,10 +125,9 @@ def _follow(
 
 def _put_off(effects: NotifierEffects, message: Message, refused: Refused, now: datetime | None) -> None:
     pause_seconds = max(pause_after(message.attempts), refused.retry_after_seconds or 0)
-    with effects.database.connection() as connection:
-        store.note_undelivered(
-            connection, message, f"slack: {refused.code}", min(pause_seconds, LAST_PAUSE_SECONDS), now
-        )
+    effects.database.using(
+        store.note_undelivered, message, f"slack: {refused.code}", min(pause_seconds, LAST_PAUSE_SECONDS), now
+    )
     extra = {"message_id": message.message_id, "code": refused.code, "attempts": message.attempts + 1}
     _LOG.warning("a message was not delivered; a later tick tries again", extra=extra)
 

@@ -99,8 +99,7 @@ def run_tasks(effects: RunnerEffects, now: datetime | None = None) -> RunnerRepo
         due = store.clock(connection, now)
     for _ in rounds():
         try:
-            with effects.database.connection() as connection:
-                task = store.claim_task(connection, due, LEASE_SECONDS, now)
+            task = effects.database.using(store.claim_task, due, LEASE_SECONDS, now)
         except ValidationError:  # its claim is committed, so that it comes last in the next ticks
             report.left += 1
             _LOG.error("a task can't be read")
@@ -206,11 +205,7 @@ def _continue(effects: RunnerEffects, task: Task, report: TaskRunReport | None, 
 
 
 def _fail(effects: RunnerEffects, task: Task, report: TaskRunReport | None, why: str, now: datetime | None) -> Step:
-    if report is None:
-        with effects.database.connection() as connection:
-            finished_at = store.clock(connection, now)
-    else:
-        finished_at = report.updated_at
+    finished_at = effects.database.using(store.clock, now) if report is None else report.updated_at
     ended = TaskEnd(TaskOutcome.FAILED, why, finished_at, report)
     return _end(effects, task, ended, prompts.failure(task, why), now)
 

@@ -102,8 +102,7 @@ class _Tick:
                 continue
             if report.name in delayed or not self._class(report, kept):
                 delayed.update(kept.points_at if kept is not None else ())
-        with self.effects.database.connection() as connection:
-            found = store.find(connection, self.cleanup.cleanup_id)
+        found = self.effects.database.using(store.find, self.cleanup.cleanup_id)
         if found is not None and all(one.status.is_over for one in found.classes):
             found = end(self.effects, found.cleanup_id, self.now)
         self.done.cleanup = found
@@ -191,5 +190,4 @@ class _Tick:
         self.done.errors += 1
         message = type(error).__name__ if isinstance(error, psycopg.Error) else str(error)
         _LOG.error("a batch failed", extra={"class": report.name, "error": message})
-        with self.effects.database.connection() as connection:
-            store.note_error(connection, self.cleanup.cleanup_id, report.name, message, MAX_ERRORS)
+        self.effects.database.using(store.note_error, self.cleanup.cleanup_id, report.name, message, MAX_ERRORS)

@@ -28,8 +28,7 @@ class DeletionReport:
 
 def delete_listed(database: Database, storage: Objects, done: DeletionReport, now: datetime | None = None) -> bool:
     """Delete one call's worth of listed objects. Returns True if the call was full, so that more may be listed."""
-    with database.connection() as connection:
-        keys = store.due_deletions(connection, now)
+    keys = database.using(store.due_deletions, now)
     if not keys:
         return False
     try:
@@ -39,8 +38,7 @@ def delete_listed(database: Database, storage: Objects, done: DeletionReport, no
         done.unanswered = True
         return False
     gone = [key for key in keys if key not in refused]
-    with database.connection() as connection:
-        store.note_deletions(connection, gone, refused, now)
+    database.using(store.note_deletions, gone, refused, now)
     if refused:
         extra = {"objects": len(refused), "codes": sorted(set(refused.values()))}
         _LOG.warning("S3 refused to delete objects; they stay listed", extra=extra)

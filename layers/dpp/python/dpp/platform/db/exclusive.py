@@ -51,8 +51,7 @@ def held(
     `ttl_seconds` must be longer than the holder can live, otherwise two would run at once. A lease that cannot be
     released expires.
     """
-    with database.connection() as connection:
-        lease = _take(connection, name, holder, ttl_seconds, now)
+    lease = database.using(_take, name, holder, ttl_seconds, now)
     try:
         yield lease
     finally:

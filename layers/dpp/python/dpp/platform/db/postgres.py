@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, LiteralString
+from typing import Any, Concatenate, LiteralString
 
 import psycopg
 from psycopg.abc import RV, PQGen
@@ -106,6 +106,11 @@ class Database:
             self.close()
             raise PostgresUnavailable(type(error).__name__) from error
         self._last_used = self._wall_clock()
+
+    def using[**P, R](self, use: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call `use` with the connection, which it may not keep. Raises like `connection`."""
+        with self.connection() as connection:
+            return use(connection, *args, **kwargs)
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""

@@ -32,8 +32,7 @@ def _authenticated[Identity](
     token = bearer_token(event)
 
     def look_up() -> Identity | None:
-        with database.connection() as connection:
-            return verify(connection, token)
+        return database.using(verify, token)
 
     identity = with_retries(look_up, pauses_seconds=(0.0,))
     if identity is None:

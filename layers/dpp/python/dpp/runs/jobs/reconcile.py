@@ -140,8 +140,7 @@ def audit_ledger(effects: ReconcileEffects, tenant_id: str, report: AuditReport,
     """Compare a tenant's balance with Postgres, and repair drift that Postgres proves (D2)."""
     report.seen += 1
     try:
-        with effects.database.connection() as connection:
-            found = audit(connection, effects.ledger, tenant_id, now)
+        found = effects.database.using(audit, effects.ledger, tenant_id, now)
     except RedisUnavailable:
         report.failed += 1
         _LOG.error("audit left for the next tick", extra={"tenant_id": tenant_id})
@@ -196,8 +195,7 @@ def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = N
 def send_again(effects: ReconcileEffects, run: Run, now: datetime | None = None) -> Run:
     """Send the message of a run that was never sent, or was parked (D5). A second message is harmless."""
     effects.queue.send(RunMessage.of(run, datetime.now(UTC)).model_dump_json())
-    with effects.database.connection() as connection:
-        submit_store.mark_enqueued(connection, run, now)
+    effects.database.using(submit_store.mark_enqueued, run, now)
     return run
 
 
@@ -213,8 +211,7 @@ def refund_orphans(
         if not old:
             return
         ids = [run_id for text in old if (run_id := parse_uuid(text)) is not None]
-        with effects.database.connection() as connection:
-            known = store.runs_among(connection, tenant_id, ids)
+        known = effects.database.using(store.runs_among, tenant_id, ids)
         for orphan in sorted(set(ids) - {run.run_id for run in known}):
             report.seen += 1
             _refund_orphan(effects.ledger, tenant_id, orphan, report)

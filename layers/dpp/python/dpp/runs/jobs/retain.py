@@ -39,8 +39,7 @@ def retain(database: Database, scan: Database, now: datetime | None = None) -> R
 
 def expire_run(database: Database, run: Run, now: datetime | None = None) -> Run | None:
     """Make one run a tombstone; None if another tick was first."""
-    with database.connection() as connection:
-        return store.expire(connection, run, now)
+    return database.using(store.expire, run, now)
 
 
 def purge_inputs(database: Database, now: datetime | None = None) -> int:
@@ -48,8 +47,7 @@ def purge_inputs(database: Database, now: datetime | None = None) -> int:
     deadline = time.monotonic() + TIME_LIMIT_SECONDS
     purged = 0
     while time.monotonic() < deadline:
-        with database.connection() as connection:
-            batch = store.purge_inputs(connection, limit=_PURGE_BATCH, now=now)
+        batch = database.using(store.purge_inputs, limit=_PURGE_BATCH, now=now)
         purged += batch
         if batch < _PURGE_BATCH:
             break

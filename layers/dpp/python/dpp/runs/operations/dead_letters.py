@@ -157,8 +157,7 @@ def _fault(error: ValidationError) -> str:
 
 
 def _run_of(effects: DeadLetterEffects, content: RunMessage) -> Run | None:
-    with effects.database.connection() as connection:
-        return store.find(connection, content.tenant_id, content.run_id)
+    return effects.database.using(store.find, content.tenant_id, content.run_id)
 
 
 def _redrive(effects: DeadLetterEffects, hold: HeldMessages, dead_letter: DeadLetter, *, force: bool) -> Action:

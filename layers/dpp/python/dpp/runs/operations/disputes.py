@@ -55,8 +55,7 @@ class Dispute:
 
 def list_disputes(effects: DisputeEffects, limit: int) -> list[Dispute]:
     """Up to `limit` disputed runs with their evidence. Raises DependencyUnavailable."""
-    with effects.database.connection() as connection:
-        runs = store.disputed(connection, limit)
+    runs = effects.database.using(store.disputed, limit)
     return [_evidence(effects, run) for run in runs]
 
 
@@ -66,8 +65,7 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
     A run that never started (QUEUED) can only be charged 0, which refunds it. Safe to repeat after a crash. Raises
     NotDisputed, DecisionRefused, DependencyUnavailable.
     """
-    with effects.database.connection() as connection:
-        run = store.find_by_id(connection, run_id)
+    run = effects.database.using(store.find_by_id, run_id)
     if run is None or not run.is_disputed:
         raise NotDisputed(f"run {run_id} is not disputed")
     if charge_usd_micros > run.reservation_max_cost_usd_micros:
@@ -83,8 +81,7 @@ def decide(effects: DisputeEffects, run_id: UUID, charge_usd_micros: int, now: d
         ended = finalize.resolve(ends, run, intent, now=now)
     except NoReservation:
         # Redis lost both reservation and receipt. Postgres counts the run as open, so a rebuild enters it again.
-        with effects.database.connection() as connection:
-            rebuild(connection, effects.ledger, run.tenant_id, RebuildReason.OPERATOR)
+        effects.database.using(rebuild, effects.ledger, run.tenant_id, RebuildReason.OPERATOR)
         ended = finalize.resolve(ends, run, intent, now=now)
     if ended is None:
         raise NotDisputed(f"run {run_id} was decided by somebody else meanwhile")

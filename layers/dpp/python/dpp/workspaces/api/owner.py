@@ -48,16 +48,14 @@ class Page:
 
 def list_page(owner: Owner, *, phase: Phase | None, below: int | None, limit: int) -> Page:
     """A page of the owner's workspaces, newest first."""
-    with owner.database.connection() as connection:
-        found = store.page(connection, owner.tenant_id, phase=phase, below=below, limit=limit + 1)
+    found = owner.database.using(store.page, owner.tenant_id, phase=phase, below=below, limit=limit + 1)
     more = len(found) > limit
     return Page(found[:limit], found[limit - 1].sequence if more else None)
 
 
 def read(owner: Owner, workspace_id: str) -> Workspace:
     """The workspace. Raises WorkspaceNotFound."""
-    with owner.database.connection() as connection:
-        found = store.find(connection, parse_uuid(workspace_id) or _UNKNOWN)
+    found = owner.database.using(store.find, parse_uuid(workspace_id) or _UNKNOWN)
     if found is None or found.tenant_id != owner.tenant_id:
         raise WorkspaceNotFound
     return found
@@ -66,8 +64,7 @@ def read(owner: Owner, workspace_id: str) -> Workspace:
 def list_events(owner: Owner, workspace_id: str) -> list[Event]:
     """The workspace's latest events, newest first. Raises WorkspaceNotFound."""
     found = read(owner, workspace_id)
-    with owner.database.connection() as connection:
-        return store.events(connection, found.workspace_id, MAX_EVENTS)
+    return owner.database.using(store.events, found.workspace_id, MAX_EVENTS)
 
 
 def change(owner: Owner, workspace_id: str, requested: Change, now: datetime | None = None) -> Workspace:

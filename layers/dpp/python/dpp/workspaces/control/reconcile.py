@@ -53,8 +53,7 @@ def reconcile(
     If `does_long_work` is false, an action that may take long is not done; the outcome is LONG. Raises
     DependencyUnavailable.
     """
-    with database.connection() as connection:
-        now = store.clock(connection, clock())
+    now = database.using(store.clock, clock())
     if workspace.lease_until is not None and workspace.lease_until > now:
         held = Step(
             Kind.WAIT, "A process is working on the operation.", observe_in_seconds=OBSERVE_IN_OPERATION_SECONDS

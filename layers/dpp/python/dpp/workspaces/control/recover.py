@@ -51,8 +51,7 @@ def recover(
     recovery: Recovery, workspace_id: UUID, database: Database, archives: Archives, now: datetime | None = None
 ) -> Workspace:
     """Clear the error. Raises WorkspaceNotFound, NotRecoverable, ArchiveUnknown."""
-    with database.connection() as connection:
-        workspace = store.find(connection, workspace_id)
+    workspace = database.using(store.find, workspace_id)
     if workspace is None:
         raise WorkspaceNotFound
     if workspace.error_info is None and not is_fresh(workspace):

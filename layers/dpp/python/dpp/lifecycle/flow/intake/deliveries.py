@@ -148,16 +148,14 @@ def _read(delivery: Delivery) -> Json:
 def _take(effects: WebhookEffects, event: NewEvent | None) -> DeliveryResult:
     if event is None:
         return _IGNORED
-    with effects.database.connection() as connection:
-        taken = accept.accept_event(connection, event, Arrival.WEBHOOK, effects.horizon_days)
+    taken = effects.database.using(accept.accept_event, event, Arrival.WEBHOOK, effects.horizon_days)
     if taken is IntakeOutcome.ACCEPTED:
         effects.wake(Role.KING)
     return DeliveryResult(DeliveryOutcome(taken), event.event_id)
 
 
 def _answer(effects: WebhookEffects, reply: slack_events.Reply) -> DeliveryResult:
-    with effects.database.connection() as connection:
-        taken = answer.answer_in_thread(connection, reply.thread, reply.text)
+    taken = effects.database.using(answer.answer_in_thread, reply.thread, reply.text)
     if not taken:
         return _IGNORED
     effects.wake(Role.GENERAL)

@@ -101,14 +101,14 @@ class _Sink:
     def is_known(self, event_id: str) -> bool:
         if self.effects.monotonic() > self.deadline:
             raise OutOfTime(f"{self.report.source}_OUT_OF_TIME", POLL_SECONDS)
-        with self.effects.database.connection() as connection:
-            known = event_rows.known(connection, event_id)
+        known = self.effects.database.using(event_rows.known, event_id)
         self.report.duplicates += known
         return known
 
     def accept(self, event: NewEvent) -> None:
-        with self.effects.database.connection() as connection:
-            taken = accept.accept_event(connection, event, Arrival.POLL, self.effects.horizon_days, self.now)
+        taken = self.effects.database.using(
+            accept.accept_event, event, Arrival.POLL, self.effects.horizon_days, self.now
+        )
         match taken:
             case IntakeOutcome.ACCEPTED:
                 self.report.accepted += 1
@@ -131,8 +131,7 @@ def poll_sources(effects: PollerEffects, now: datetime | None = None) -> PollerR
 
     A source that fails is paused and does not affect the other.
     """
-    with effects.database.connection() as connection:
-        heartbeat.record(connection, Role.SENTINEL, now)
+    effects.database.using(heartbeat.record, Role.SENTINEL, now)
     reports: list[SourceReport] = []
     try:
         for source, poll in _polls(effects).items():
@@ -175,8 +174,7 @@ def _turn(effects: PollerEffects, report: SourceReport, poll: _Poll, now: dateti
         error_text = f"unexpected: {type(error).__name__}"
         _note_failure(effects, report, error_text, started_at, pause_seconds(row.failures + 1))
         return
-    with effects.database.connection() as connection:
-        source_rows.polled(connection, report.source, done.etag, started_at, done.wait_seconds)
+    effects.database.using(source_rows.polled, report.source, done.etag, started_at, done.wait_seconds)
     report.outcome = PollOutcome.NOT_MODIFIED if done.not_modified else PollOutcome.TAKEN_IN
     report.failures, report.next_poll_seconds = 0, done.wait_seconds
 
@@ -189,8 +187,7 @@ def pause_seconds(failures: int) -> int:
 def _note_failure(
     effects: PollerEffects, report: SourceReport, error: str, started_at: datetime, wait_seconds: int
 ) -> None:
-    with effects.database.connection() as connection:
-        source_rows.failed(connection, report.source, error, started_at, wait_seconds)
+    effects.database.using(source_rows.failed, report.source, error, started_at, wait_seconds)
     report.failures += 1
     report.outcome, report.error, report.next_poll_seconds = PollOutcome.FAILED, error, wait_seconds
     _LOG.error("a source can't be polled", extra={"source": report.source, "error": error})
