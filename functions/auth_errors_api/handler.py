@@ -12,23 +12,8 @@ from functools import cache
 from aws_lambda_powertools.event_handler import Response
 
 from dpp.auth_errors import store
-from dpp.auth_errors.api import read
+from dpp.auth_errors.api import http, read
 from dpp.auth_errors.api.contract import ClusterQuery
-from dpp.auth_errors.api.http import (
-    PROBLEMS,
-    cluster_decided_view,
-    cluster_view,
-    clusters_view,
-    decision_view,
-    error_headers,
-    page_view,
-    read_cluster_decision,
-    read_decision,
-    read_filter,
-    read_report,
-    receipt,
-    whole_view,
-)
 from dpp.auth_errors.api.record import record
 from dpp.auth_errors.config import WakeQueueSettings
 from dpp.auth_errors.decisions.decide import decide, decide_cluster
@@ -49,7 +34,7 @@ from dpp.platform.observability.metrics import AUTH_ERROR_DECISIONS, AUTH_ERRORS
 cold_start.imported()
 logger = service_logger("auth_errors")
 meter = Meter()
-api = Api(PROBLEMS, error_headers, meter)
+api = Api(http.PROBLEMS, http.error_headers, meter)
 
 
 class AuthErrorsApiSettings(PostgresSettings, WakeQueueSettings):
@@ -77,20 +62,20 @@ def report_error() -> Response[str]:
     wired = wiring()
     caller = authenticate(api.event, wired.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    recorded = record(read_report(api.event), caller.tenant_id, wired.database, wired.waker)
+    recorded = record(http.read_report(api.event), caller.tenant_id, wired.database, wired.waker)
     if recorded.created:
         meter.add(AUTH_ERRORS_RECORDED)
     location = {"Location": f"auth-errors/{recorded.error.auth_error_id}"}
-    return api.json(201 if recorded.created else 200, receipt(recorded.error), location)
+    return api.json(201 if recorded.created else 200, http.receipt(recorded.error), location)
 
 
 @api.route("GET", "/api/auth-errors")
 def list_errors() -> Response[str]:
     """Errors, the newest occurrence first."""
     wired, _ = _authenticated()
-    which, place, limit = read_filter(api.event)
+    which, place, limit = http.read_filter(api.event)
     page = wired.database.using(read.page, which, place, limit)
-    return api.json(200, page_view(page), {})
+    return api.json(200, http.page_view(page), {})
 
 
 @api.route("GET", "/api/auth-errors/clusters")
@@ -99,7 +84,7 @@ def list_clusters() -> Response[str]:
     wired, _ = _authenticated()
     query = read_query(api.event, ClusterQuery)
     found = wired.database.using(store.clusters, query.limit)
-    return api.json(200, clusters_view(found), {})
+    return api.json(200, http.clusters_view(found), {})
 
 
 @api.route("GET", "/api/auth-errors/clusters/<cluster_id>")
@@ -107,17 +92,17 @@ def read_cluster(cluster_id: str) -> Response[str]:
     """One cluster."""
     wired, _ = _authenticated()
     found = wired.database.using(read.cluster, parse_uuid(cluster_id))
-    return api.json(200, cluster_view(found), {})
+    return api.json(200, http.cluster_view(found), {})
 
 
 @api.route("POST", "/api/auth-errors/clusters/<cluster_id>/decisions")
 def decide_on_cluster(cluster_id: str) -> Response[str]:
     """Decide on the errors of a cluster, up to the maximum of one call."""
     wired, operator = _authenticated()
-    order = read_cluster_decision(api.event, operator)
+    order = http.read_cluster_decision(api.event, operator)
     decided = decide_cluster(order, parse_uuid(cluster_id), wired.database)
     meter.add(AUTH_ERROR_DECISIONS, decided.decided, DecisionType=order.decision_type, DecidedBy="OPERATOR")
-    return api.json(200, cluster_decided_view(decided), {})
+    return api.json(200, http.cluster_decided_view(decided), {})
 
 
 @api.route("GET", "/api/auth-errors/<auth_error_id>")
@@ -125,18 +110,18 @@ def read_one(auth_error_id: str) -> Response[str]:
     """An error with its clusters, decisions, history and events."""
     wired, _ = _authenticated()
     whole = wired.database.using(read.read, parse_uuid(auth_error_id))
-    return api.json(200, whole_view(whole), {})
+    return api.json(200, http.whole_view(whole), {})
 
 
 @api.route("POST", "/api/auth-errors/<auth_error_id>/decisions")
 def decide_on_error(auth_error_id: str) -> Response[str]:
     """Decide on an error. 201; 200 for a decision that was made before."""
     wired, operator = _authenticated()
-    order = read_decision(api.event, operator)
+    order = http.read_decision(api.event, operator)
     decided = decide(order, parse_uuid(auth_error_id), wired.database)
     if decided.made:
         meter.add(AUTH_ERROR_DECISIONS, DecisionType=order.decision_type, DecidedBy="OPERATOR")
-    return api.json(201 if decided.made else 200, decision_view(decided.decision), {})
+    return api.json(201 if decided.made else 200, http.decision_view(decided.decision), {})
 
 
 def _authenticated() -> tuple[Wiring, Operator]:

@@ -13,22 +13,10 @@ from dpp.auth_errors.outbox.publish import WAKE, PublishEffects, publish
 from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings
 from dpp.platform.db.postgres import Database
+from dpp.platform.observability import metrics
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    AUTH_CLUSTERS_GROWING,
-    AUTH_CLUSTERS_NEW,
-    EVENTS_DEAD,
-    EVENTS_RETRYING,
-    OUTBOX_DEAD,
-    OUTBOX_DELAY,
-    OUTBOX_LAG,
-    OUTBOX_PUBLISHED,
-    OUTBOX_SENT_AGAIN,
-    OUTBOX_WAITING,
-    TICKS,
-)
 
 logger = service_logger("auth_errors_publish")
 meter = Meter()
@@ -55,12 +43,12 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     is_tick = not bodies or any(body != WAKE for body in bodies)
     effects = wiring()
     done = publish(effects, scheduled=is_tick)
-    meter.add(OUTBOX_PUBLISHED, done.published)
+    meter.add(metrics.OUTBOX_PUBLISHED, done.published)
     for seconds in done.delays_seconds:
-        meter.add(OUTBOX_DELAY, seconds)
+        meter.add(metrics.OUTBOX_DELAY, seconds)
     if is_tick:
-        meter.add(TICKS)
-        meter.add(OUTBOX_SENT_AGAIN, done.sent_again)
+        meter.add(metrics.TICKS)
+        meter.add(metrics.OUTBOX_SENT_AGAIN, done.sent_again)
         _measure(effects)
     report = done.as_dict()
     logger.info("tick done" if is_tick else "published", extra={"report": report})
@@ -72,10 +60,10 @@ def _measure(effects: PublishEffects) -> None:
     with effects.database.connection() as connection:
         lag = tables.lag(connection)
         growing, new = store.growing(connection)
-    meter.add(OUTBOX_WAITING, lag.unpublished)
-    meter.add(OUTBOX_LAG, lag.oldest_due_seconds)
-    meter.add(OUTBOX_DEAD, lag.dead_in_outbox)
-    meter.add(EVENTS_RETRYING, lag.waiting_for_retry)
-    meter.add(EVENTS_DEAD, lag.dead_in_ledger)
-    meter.add(AUTH_CLUSTERS_GROWING, growing)
-    meter.add(AUTH_CLUSTERS_NEW, new)
+    meter.add(metrics.OUTBOX_WAITING, lag.unpublished)
+    meter.add(metrics.OUTBOX_LAG, lag.oldest_due_seconds)
+    meter.add(metrics.OUTBOX_DEAD, lag.dead_in_outbox)
+    meter.add(metrics.EVENTS_RETRYING, lag.waiting_for_retry)
+    meter.add(metrics.EVENTS_DEAD, lag.dead_in_ledger)
+    meter.add(metrics.AUTH_CLUSTERS_GROWING, growing)
+    meter.add(metrics.AUTH_CLUSTERS_NEW, new)

@@ -21,22 +21,9 @@ from dpp.lifecycle.retention.stats import Stats, read_stats
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.config import PostgresSettings, TimeZoneSettings
 from dpp.platform.db.postgres import Database
+from dpp.platform.observability import metrics
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    CLASSES_GIVEN_UP,
-    CLASSES_TRIPPED,
-    CLEANUP_AGE,
-    CLEANUP_DELETED,
-    CLEANUP_ERRORS,
-    DATA_BYTES,
-    DATA_BYTES_PROJECTED,
-    OBJECTS_DELETED,
-    OBJECTS_TO_DELETE,
-    QUESTIONS_OVERDUE,
-    ROLE_SILENCE,
-    THREADS_OVERDUE,
-)
 from dpp.platform.scheduled_job import scheduled_job
 from dpp.registered import registered
 
@@ -107,22 +94,22 @@ def _report(done: CleanerReport) -> dict[str, Any]:
 
 def _measure(done: CleanerReport) -> None:
     for name, rows in done.rows.items():
-        meter.add(CLEANUP_DELETED, rows, Class=name)
-    meter.add(CLEANUP_ERRORS, done.errors)
-    meter.add(OBJECTS_DELETED, done.objects.deleted)
+        meter.add(metrics.CLEANUP_DELETED, rows, Class=name)
+    meter.add(metrics.CLEANUP_ERRORS, done.errors)
+    meter.add(metrics.OBJECTS_DELETED, done.objects.deleted)
     if done.cleanup is not None and done.cleanup.is_done:
         for use in done.cleanup.usage:
-            meter.add(DATA_BYTES, use["bytes"], Class=use["class"])
-            meter.add(DATA_BYTES_PROJECTED, use["projected_bytes"], Class=use["class"])
+            meter.add(metrics.DATA_BYTES, use["bytes"], Class=use["class"])
+            meter.add(metrics.DATA_BYTES_PROJECTED, use["projected_bytes"], Class=use["class"])
 
 
 def _measure_stats(found: Stats) -> None:
     if found.cleanup_age_seconds is not None:
-        meter.add(CLEANUP_AGE, found.cleanup_age_seconds)
-    meter.add(CLASSES_TRIPPED, len(found.tripped))
-    meter.add(CLASSES_GIVEN_UP, len(found.failed))
-    meter.add(THREADS_OVERDUE, found.overdue_threads)
-    meter.add(QUESTIONS_OVERDUE, found.overdue_questions)
-    meter.add(OBJECTS_TO_DELETE, found.deletions.objects)
+        meter.add(metrics.CLEANUP_AGE, found.cleanup_age_seconds)
+    meter.add(metrics.CLASSES_TRIPPED, len(found.tripped))
+    meter.add(metrics.CLASSES_GIVEN_UP, len(found.failed))
+    meter.add(metrics.THREADS_OVERDUE, found.overdue_threads)
+    meter.add(metrics.QUESTIONS_OVERDUE, found.overdue_questions)
+    meter.add(metrics.OBJECTS_TO_DELETE, found.deletions.objects)
     for role, seconds in found.heartbeat_ages.items():
-        meter.add(ROLE_SILENCE, seconds, Role=role)
+        meter.add(metrics.ROLE_SILENCE, seconds, Role=role)

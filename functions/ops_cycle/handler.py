@@ -9,19 +9,9 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.config import DeadLetterSettings, PostgresSettings, QueueSettings, RedisSettings
 from dpp.platform.db.postgres import Database
+from dpp.platform.observability import metrics
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    EMERGENCY_STOP,
-    OPS_STEPS_FAILED,
-    REAPER_BREAKER,
-    TICKET_AGE,
-    TICKETS_CLEANED,
-    TICKETS_ENDED,
-    TICKETS_IN_PROGRESS,
-    TICKETS_OPEN,
-    TICKETS_STALE,
-)
 from dpp.platform.scheduled_job import scheduled_job
 from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp.tickets.counters import OpsCounters
@@ -71,23 +61,23 @@ def handler() -> dict[str, Any]:
 
 def _measure(cycle: Cycle) -> None:
     stop = cycle.receipt.emergency_stop
-    meter.add(EMERGENCY_STOP, int(stop is not None and stop.stopped))
+    meter.add(metrics.EMERGENCY_STOP, int(stop is not None and stop.stopped))
     for name, step in (("ticket_reaper", cycle.receipt.ticket_reaper), ("tickets", cycle.receipt.tickets)):
         failed = step is not None and step.outcome is StepOutcome.FAILED
-        meter.add(OPS_STEPS_FAILED, int(failed), Step=name)
+        meter.add(metrics.OPS_STEPS_FAILED, int(failed), Step=name)
     if cycle.reaped is not None:
-        meter.add(TICKETS_CLEANED, cycle.reaped.report.cleaned_count)
-        meter.add(REAPER_BREAKER, int(cycle.reaped.breaker_tripped))
+        meter.add(metrics.TICKETS_CLEANED, cycle.reaped.report.cleaned_count)
+        meter.add(metrics.REAPER_BREAKER, int(cycle.reaped.breaker_tripped))
     if cycle.processed is not None:
         for outcome in TicketOutcome:
-            meter.add(TICKETS_ENDED, cycle.processed.count(outcome), Outcome=outcome)
+            meter.add(metrics.TICKETS_ENDED, cycle.processed.count(outcome), Outcome=outcome)
     if cycle.counters is not None:
         _measure_backlog(cycle.counters)
 
 
 def _measure_backlog(found: OpsCounters) -> None:
-    meter.add(TICKETS_OPEN, found.total.open.count)
-    meter.add(TICKETS_IN_PROGRESS, found.total.in_progress.count)
-    meter.add(TICKETS_STALE, found.total.stale.count)
+    meter.add(metrics.TICKETS_OPEN, found.total.open.count)
+    meter.add(metrics.TICKETS_IN_PROGRESS, found.total.in_progress.count)
+    meter.add(metrics.TICKETS_STALE, found.total.stale.count)
     oldest = found.total.open.oldest_at
-    meter.add(TICKET_AGE, 0 if oldest is None else max(0.0, (found.asof - oldest).total_seconds()))
+    meter.add(metrics.TICKET_AGE, 0 if oldest is None else max(0.0, (found.asof - oldest).total_seconds()))

@@ -23,28 +23,17 @@ from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import TICKETS_FILED
-from dpp.tickets import counters, cycle, read, reports, stop
+from dpp.tickets import counters, cycle, http, read, reports, stop
 from dpp.tickets.config import ReaperSettings, ReportsSettings
 from dpp.tickets.contract import EmergencyStopRequest, TicketQuery
 from dpp.tickets.file import file
-from dpp.tickets.http import (
-    PROBLEMS,
-    counters_view,
-    error_headers,
-    page_view,
-    read_reap_request,
-    read_ticket,
-    stop_view,
-    ticket_view,
-    whole_view,
-)
 from dpp.tickets.reap import ReapEffects, reap
 from dpp.tickets.staleness import ReaperRules, snapshot_name
 
 cold_start.imported()
 logger = service_logger("tickets")
 meter = Meter()
-api = Api(PROBLEMS, error_headers, meter)
+api = Api(http.PROBLEMS, http.error_headers, meter)
 
 
 class TicketsApiSettings(PostgresSettings, ReportsSettings, ReaperSettings):
@@ -73,11 +62,11 @@ def wiring() -> Wiring:
 def file_ticket() -> Response[str]:
     """File a ticket. 201; 200 for a repeated request."""
     wired, operator = _authenticated()
-    filed = file(read_ticket(api.event, operator), wired.database)
+    filed = file(http.read_ticket(api.event, operator), wired.database)
     if filed.created:
         meter.add(TICKETS_FILED)
     location = {"Location": f"tickets/{filed.ticket.request_id}"}
-    return api.json(201 if filed.created else 200, ticket_view(filed.ticket, wired.reaping.zone), location)
+    return api.json(201 if filed.created else 200, http.ticket_view(filed.ticket, wired.reaping.zone), location)
 
 
 @api.route("GET", "/api/tickets")
@@ -92,7 +81,7 @@ def list_tickets() -> Response[str]:
         status=query.status,
         request_type=query.request_type,
     )
-    return api.json(200, page_view(page, wired.reaping.zone), {})
+    return api.json(200, http.page_view(page, wired.reaping.zone), {})
 
 
 @api.route("GET", "/api/tickets/counters")
@@ -100,7 +89,7 @@ def count_tickets() -> Response[str]:
     """The ops counters (TIX-7)."""
     wired, _ = _authenticated()
     found = wired.database.using(counters.count, wired.rules)
-    return api.json(200, counters_view(found, wired.reaping.zone), {})
+    return api.json(200, http.counters_view(found, wired.reaping.zone), {})
 
 
 @api.route("GET", "/api/tickets/reaper/latest")
@@ -123,7 +112,7 @@ def report_of_snapshot(name: str) -> Response[str]:
 def run_reaper() -> Response[str]:
     """Run the reaper and return its report."""
     wired, operator = _authenticated()
-    reaped = reap(read_reap_request(api.event, operator, wired.rules), wired.reaping)
+    reaped = reap(http.read_reap_request(api.event, operator, wired.rules), wired.reaping)
     headers = {"X-DPP-Reaper-Breaker": "TRIPPED" if reaped.breaker_tripped else "CLOSED"}
     if reaped.snapshot_key is not None:
         headers["Location"] = _snapshot(reaped.snapshot_key)
@@ -135,7 +124,7 @@ def read_one(request_id: str) -> Response[str]:
     """A ticket with its result and its history."""
     wired, _ = _authenticated()
     whole = wired.database.using(read.read, parse_uuid(request_id))
-    return api.json(200, whole_view(whole, wired.reaping.zone), {})
+    return api.json(200, http.whole_view(whole, wired.reaping.zone), {})
 
 
 @api.route("GET", "/api/ops/emergency-stop")
@@ -143,7 +132,7 @@ def read_stop() -> Response[str]:
     """Read the emergency stop."""
     wired, _ = _authenticated()
     found = wired.database.using(stop.read)
-    return api.json(200, stop_view(found, wired.reaping.zone), {})
+    return api.json(200, http.stop_view(found, wired.reaping.zone), {})
 
 
 @api.route("PUT", "/api/ops/emergency-stop")
@@ -155,7 +144,7 @@ def decide_stop() -> Response[str]:
         stop.decide, stopped=decision.stopped, actor=operator.operator_id, reason=decision.reason
     )
     logger.warning("emergency stop", extra={"stopped": found.stopped, "actor": found.actor})
-    return api.json(200, stop_view(found, wired.reaping.zone), {})
+    return api.json(200, http.stop_view(found, wired.reaping.zone), {})
 
 
 @api.route("GET", "/api/ops/cycle/latest")

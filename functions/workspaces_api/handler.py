@@ -22,18 +22,8 @@ from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import WORKSPACES_CREATED
 from dpp.workspaces import store
+from dpp.workspaces.api import http
 from dpp.workspaces.api.create import create
-from dpp.workspaces.api.http import (
-    PROBLEMS,
-    error_headers,
-    events_view,
-    page_view,
-    read_change,
-    read_new,
-    read_page,
-    view,
-    waiting_headers,
-)
 from dpp.workspaces.api.owner import Owner, change, connect, delete, list_events, list_page, read
 from dpp.workspaces.config import LimitSettings, ObserveQueueSettings
 from dpp.workspaces.model import Workspace
@@ -41,7 +31,7 @@ from dpp.workspaces.model import Workspace
 cold_start.imported()
 logger = service_logger("workspaces")
 meter = Meter()
-api = Api(PROBLEMS, error_headers, meter)
+api = Api(http.PROBLEMS, http.error_headers, meter)
 
 
 class WorkspacesApiSettings(PostgresSettings, ObserveQueueSettings, LimitSettings):
@@ -69,7 +59,7 @@ def create_one() -> Response[str]:
     """Create a workspace. 201; 200 for a repeated request with the same key."""
     owner = _owner()
     created = create(
-        read_new(api.event),
+        http.read_new(api.event),
         tenant_id=owner.tenant_id,
         request_key=idempotency_key(api.event),
         limit=wiring().limit,
@@ -86,10 +76,10 @@ def create_one() -> Response[str]:
 def list_own() -> Response[str]:
     """The caller's workspaces, newest first."""
     owner = _owner()
-    phase, below, limit = read_page(api.event)
+    phase, below, limit = http.read_page(api.event)
     page = list_page(owner, phase=phase, below=below, limit=limit)
     now = owner.database.using(store.clock)
-    return api.json(200, page_view(page, now), {})
+    return api.json(200, http.page_view(page, now), {})
 
 
 @api.route("GET", "/v1/workspaces/<workspace_id>")
@@ -102,7 +92,7 @@ def read_one(workspace_id: str) -> Response[str]:
 def change_one(workspace_id: str) -> Response[str]:
     """Change the desired state of a workspace; the reconciler brings it there."""
     owner = _owner()
-    return _answer(change(owner, workspace_id, read_change(api.event)))
+    return _answer(change(owner, workspace_id, http.read_change(api.event)))
 
 
 @api.route("DELETE", "/v1/workspaces/<workspace_id>")
@@ -114,7 +104,7 @@ def delete_one(workspace_id: str) -> Response[str]:
 @api.route("GET", "/v1/workspaces/<workspace_id>/events")
 def read_events(workspace_id: str) -> Response[str]:
     """The latest events of a workspace."""
-    return api.json(200, events_view(list_events(_owner(), workspace_id)), {})
+    return api.json(200, http.events_view(list_events(_owner(), workspace_id)), {})
 
 
 @api.route("POST", "/v1/workspaces/<workspace_id>/connect")
@@ -133,7 +123,7 @@ def _owner() -> Owner:
 
 def _answer(workspace: Workspace, status: int = 200, headers: dict[str, str] | None = None) -> Response[str]:
     now = wiring().database.using(store.clock)
-    return api.json(status, view(workspace, now), {**(headers or {}), **waiting_headers(workspace)})
+    return api.json(status, http.view(workspace, now), {**(headers or {}), **http.waiting_headers(workspace)})
 
 
 handler = invocation(logger, meter)(api.answer)

@@ -12,21 +12,10 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings
 from dpp.platform.db.postgres import Database
 from dpp.platform.message_batch import process_batch
+from dpp.platform.observability import metrics
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
-from dpp.platform.observability.metrics import (
-    FLEET_CHANGED,
-    FLEET_OBSERVED,
-    TICKS,
-    WORKSPACE_OPERATION_AGE,
-    WORKSPACE_OUTAGES,
-    WORKSPACES_IN_ERROR,
-    WORKSPACES_LOST,
-    WORKSPACES_LOWERED,
-    WORKSPACES_SEEDED,
-    WORKSPACES_UNSETTLED,
-)
 from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
 from dpp.workspaces.control.message import Observe, ObservePage, Tick, body_of, parse
 from dpp.workspaces.control.observe import ControlEffects, observe
@@ -63,10 +52,10 @@ def work_on(record: SQSRecord) -> None:
             logger.info("observed", extra={"workspace_id": workspace_id, "steps": [step.why for step in report.steps]})
         case ObservePage() as page:
             found = observe_fleet_page(page, wiring())
-            meter.add(FLEET_OBSERVED, found.observed)
-            meter.add(FLEET_CHANGED, len(found.changed))
+            meter.add(metrics.FLEET_OBSERVED, found.observed)
+            meter.add(metrics.FLEET_CHANGED, len(found.changed))
             if found.outage is not None:
-                meter.add(WORKSPACE_OUTAGES)
+                meter.add(metrics.WORKSPACE_OUTAGES)
         case Tick(is_minute):
             _tick(is_minute=is_minute)
         case _:
@@ -79,13 +68,13 @@ def _tick(*, is_minute: bool) -> None:
     if is_minute:
         effects.observe_queue.send_later(body_of(Tick(is_minute=False)), HALF_MINUTE)
     report = tick(effects)
-    meter.add(TICKS)
-    meter.add(WORKSPACES_SEEDED, report.seeded)
-    meter.add(WORKSPACES_LOWERED, report.lowered)
-    meter.add(WORKSPACES_UNSETTLED, report.stats.unsettled)
-    meter.add(WORKSPACE_OPERATION_AGE, report.stats.oldest_operation_seconds)
-    meter.add(WORKSPACES_IN_ERROR, report.stats.in_error)
-    meter.add(WORKSPACES_LOST, report.stats.lost)
+    meter.add(metrics.TICKS)
+    meter.add(metrics.WORKSPACES_SEEDED, report.seeded)
+    meter.add(metrics.WORKSPACES_LOWERED, report.lowered)
+    meter.add(metrics.WORKSPACES_UNSETTLED, report.stats.unsettled)
+    meter.add(metrics.WORKSPACE_OPERATION_AGE, report.stats.oldest_operation_seconds)
+    meter.add(metrics.WORKSPACES_IN_ERROR, report.stats.in_error)
+    meter.add(metrics.WORKSPACES_LOST, report.stats.lost)
     logger.info("tick done", extra={"seeded": report.seeded, "lowered": report.lowered})
 
 

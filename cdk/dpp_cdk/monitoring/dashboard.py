@@ -7,25 +7,8 @@ from constructs import Construct
 
 from dpp.platform.observability import metrics
 from dpp.platform.observability.metrics import Metric
+from dpp_cdk.functions import table
 from dpp_cdk.functions.spec import Part
-from dpp_cdk.functions.table import (
-    AUTH_ERRORS_CONSUME,
-    AUTH_ERRORS_PUBLISH,
-    LIFECYCLE_CHAMBERLAIN,
-    LIFECYCLE_ENVOY,
-    LIFECYCLE_GENERAL,
-    LIFECYCLE_KING,
-    LIFECYCLE_SENTINEL,
-    LIFECYCLE_WEBHOOK,
-    OPS_CYCLE,
-    RUN_RECONCILE,
-    RUN_WORKER,
-    RUNS_MCP,
-    RUNS_SUBMIT,
-    WORKSPACES_CONTROL,
-    WORKSPACES_STORAGE,
-    functions_of,
-)
 from dpp_cdk.monitoring.alarm_spec import ResourceNames, Watched, platform_metric
 from dpp_cdk.monitoring.alarms import OPS_STEPS
 
@@ -61,7 +44,7 @@ type Row = Sequence[tuple[str, Sequence[cloudwatch.IMetric]]]
 
 def _money(names: ResourceNames) -> Row:
     def of_reconcile(metric: Metric) -> cloudwatch.IMetric:
-        return platform_metric(metric, RUN_RECONCILE, names.stage, "Maximum", 1).metric()
+        return platform_metric(metric, table.RUN_RECONCILE, names.stage, "Maximum", 1).metric()
 
     return (
         ("Money: drift in micros (normally 0)", [of_reconcile(metrics.LEDGER_DRIFT_USD_MICROS)]),
@@ -75,7 +58,7 @@ def _money(names: ResourceNames) -> Row:
         (
             "Money: settled and refunded, in micros",
             [
-                platform_metric(metric, RUN_WORKER, names.stage, "Sum").metric()
+                platform_metric(metric, table.RUN_WORKER, names.stage, "Sum").metric()
                 for metric in (metrics.SETTLED_USD_MICROS, metrics.REFUNDED_USD_MICROS)
             ],
         ),
@@ -95,7 +78,7 @@ def _clients(names: ResourceNames) -> Row:
             "Clients: submits and refusals",
             [
                 _each(metric, spec.function_name(names.stage))
-                for spec in (RUNS_SUBMIT, RUNS_MCP)
+                for spec in (table.RUNS_SUBMIT, table.RUNS_MCP)
                 for metric in (metrics.SUBMITS, metrics.REFUSALS)
             ],
         ),
@@ -107,7 +90,7 @@ def _runs(names: ResourceNames) -> Row:
         return Watched("AWS/SQS", name, {"QueueName": queue}, "Maximum", 1).metric()
 
     return (
-        ("Runs: outcomes", [_each(metrics.RUNS_ENDED, RUN_WORKER.function_name(names.stage))]),
+        ("Runs: outcomes", [_each(metrics.RUNS_ENDED, table.RUN_WORKER.function_name(names.stage))]),
         (
             "Runs: waiting, and dead letters (normally 0)",
             [
@@ -124,9 +107,9 @@ def _flow(names: ResourceNames) -> Row:
         return ()
     king, sentinel, general, envoy = (
         spec.function_name(names.stage)
-        for spec in (LIFECYCLE_KING, LIFECYCLE_SENTINEL, LIFECYCLE_GENERAL, LIFECYCLE_ENVOY)
+        for spec in (table.LIFECYCLE_KING, table.LIFECYCLE_SENTINEL, table.LIFECYCLE_GENERAL, table.LIFECYCLE_ENVOY)
     )
-    webhook = LIFECYCLE_WEBHOOK.function_name(names.stage)
+    webhook = table.LIFECYCLE_WEBHOOK.function_name(names.stage)
     return (
         (
             "Events: polled and delivered; consecutive failed polls (normally 0)",
@@ -143,10 +126,10 @@ def _flow(names: ResourceNames) -> Row:
 
 
 def _lifecycle(names: ResourceNames) -> Row:
-    chamberlain = LIFECYCLE_CHAMBERLAIN.function_name(names.stage)
+    chamberlain = table.LIFECYCLE_CHAMBERLAIN.function_name(names.stage)
 
     def of_chamberlain(metric: Metric) -> cloudwatch.IMetric:
-        return platform_metric(metric, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum").metric()
+        return platform_metric(metric, table.LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum").metric()
 
     return (
         ("Data: rows deleted, by class", [_each(metrics.CLEANUP_DELETED, chamberlain)]),
@@ -166,7 +149,7 @@ def _lifecycle(names: ResourceNames) -> Row:
 
 def _tickets(names: ResourceNames) -> Row:
     def of_cycle(metric: Metric, statistic: str = "Maximum", **own: str) -> cloudwatch.IMetric:
-        return platform_metric(metric, OPS_CYCLE, names.stage, statistic, 1, **own).metric()
+        return platform_metric(metric, table.OPS_CYCLE, names.stage, statistic, 1, **own).metric()
 
     return (
         (
@@ -177,7 +160,7 @@ def _tickets(names: ResourceNames) -> Row:
         (
             "Tickets: outcomes, and ended by the reaper (normally 0)",
             [
-                _each(metrics.TICKETS_ENDED, OPS_CYCLE.function_name(names.stage)),
+                _each(metrics.TICKETS_ENDED, table.OPS_CYCLE.function_name(names.stage)),
                 of_cycle(metrics.TICKETS_CLEANED, "Sum"),
             ],
         ),
@@ -194,9 +177,9 @@ def _tickets(names: ResourceNames) -> Row:
 
 def _auth_errors(names: ResourceNames) -> Row:
     def of_publisher(metric: Metric) -> cloudwatch.IMetric:
-        return platform_metric(metric, AUTH_ERRORS_PUBLISH, names.stage, "Maximum", 1).metric()
+        return platform_metric(metric, table.AUTH_ERRORS_PUBLISH, names.stage, "Maximum", 1).metric()
 
-    consumer = AUTH_ERRORS_CONSUME.function_name(names.stage)
+    consumer = table.AUTH_ERRORS_CONSUME.function_name(names.stage)
     return (
         (
             "Events: to be published, to be retried, dead (normally 0)",
@@ -214,8 +197,11 @@ def _auth_errors(names: ResourceNames) -> Row:
             "Events: outbox lag; from creation to publication and to the end, p50 p99; in s",
             [
                 of_publisher(metrics.OUTBOX_LAG),
-                *(platform_metric(metrics.OUTBOX_DELAY, AUTH_ERRORS_PUBLISH, names.stage, p).metric() for p in _P),
-                *(platform_metric(metrics.EVENT_AGE, AUTH_ERRORS_CONSUME, names.stage, p).metric() for p in _P),
+                *(
+                    platform_metric(metrics.OUTBOX_DELAY, table.AUTH_ERRORS_PUBLISH, names.stage, p).metric()
+                    for p in _P
+                ),
+                *(platform_metric(metrics.EVENT_AGE, table.AUTH_ERRORS_CONSUME, names.stage, p).metric() for p in _P),
             ],
         ),
         (
@@ -234,7 +220,7 @@ def _workspaces(names: ResourceNames) -> Row:
         return ()
 
     def of_control(metric: Metric, statistic: str = "Maximum") -> cloudwatch.IMetric:
-        return platform_metric(metric, WORKSPACES_CONTROL, names.stage, statistic, 1).metric()
+        return platform_metric(metric, table.WORKSPACES_CONTROL, names.stage, statistic, 1).metric()
 
     return (
         (
@@ -249,7 +235,7 @@ def _workspaces(names: ResourceNames) -> Row:
             "Workspaces: steps by kind and operation",
             [
                 _each(metrics.WORKSPACE_STEPS, spec.function_name(names.stage))
-                for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE)
+                for spec in (table.WORKSPACES_CONTROL, table.WORKSPACES_STORAGE)
             ],
         ),
         (
@@ -267,7 +253,7 @@ def _functions(names: ResourceNames) -> Row:
     def each(name: str, statistic: str) -> Sequence[cloudwatch.IMetric]:
         return [
             Watched("AWS/Lambda", name, {"FunctionName": spec.function_name(names.stage)}, statistic).metric()
-            for spec in functions_of(names.parts)
+            for spec in table.functions_of(names.parts)
         ]
 
     return (

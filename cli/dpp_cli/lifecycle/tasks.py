@@ -25,18 +25,7 @@ from dpp.runs.model import Run
 from dpp_cli.errors import StackError
 from dpp_cli.lifecycle.events import about, print_words, status_of
 from dpp_cli.lifecycle.status import message_fields, print_messages
-from dpp_cli.operator.output import (
-    ago,
-    as_json,
-    moment,
-    plain,
-    print_note,
-    print_rows,
-    print_values,
-    short,
-    span,
-    until,
-)
+from dpp_cli.operator import output
 from dpp_cli.operator.rows import RowSettings, connected_rows
 from dpp_cli.operator.tenants import console
 
@@ -73,13 +62,13 @@ def show_tasks(
             shown, asked, more = page.tasks, read.questions(connection, page.tasks), page.below is not None
         now = store.clock(connection)
     if as_array:
-        typer.echo(as_json([to_jsonable_python(one) | {"question": asked.get(one.task_id)} for one in shown]))
+        typer.echo(output.as_json([to_jsonable_python(one) | {"question": asked.get(one.task_id)} for one in shown]))
     elif shown:
         _print_tasks(shown, asked, now, settings.zone)
     else:
         console.print("no tasks found")
     if more:
-        print_note("there are more; raise --limit")
+        output.print_note("there are more; raise --limit")
 
 
 @tasks_app.command("show")
@@ -94,11 +83,11 @@ def show_task(task_id: TaskId, as_object: AsObject = False) -> None:
         run = None if run_id is None else runs_store.find_by_id(connection, run_id)
         now = store.clock(connection)
     if as_object:
-        typer.echo(as_json(_document(found, run)))
+        typer.echo(output.as_json(_document(found, run)))
         return
     _print_task(found, run, now, settings.zone)
     if found.question is not None:
-        print_note(f"to answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
+        output.print_note(f"to answer it: `dpp lifecycle answer {found.task.task_id} TEXT`")
 
 
 def answer_one(
@@ -120,14 +109,14 @@ def answer_one(
         silent = heartbeat.ages(connection).get(Role.GENERAL)
     WakeByInvocation(settings.functions)(Role.GENERAL)
     if as_object:
-        typer.echo(as_json(_document(found, None)))
+        typer.echo(output.as_json(_document(found, None)))
     else:
         typer.echo(f"task {task_id} is answered; attempt {found.task.attempt} gets the answer")
-    print_note(_next_step(silent))
+    output.print_note(_next_step(silent))
 
 
 def _no_task(task_id: str) -> str:
-    return f"task {plain(task_id).plain} does not exist; `dpp lifecycle tasks list` shows all"
+    return f"task {output.plain(task_id).plain} does not exist; `dpp lifecycle tasks list` shows all"
 
 
 def _not_asked(connection: Connection, task_id: str) -> str:
@@ -145,7 +134,7 @@ def _next_step(silent_seconds: float | None) -> str:
             " (docs/lifecycle.md explains how to enable it)"
         )
     if silent_seconds > heartbeat.DEAD_AFTER_SECONDS:
-        heard = span(silent_seconds)
+        heard = output.span(silent_seconds)
         return f"the answer is stored, but the general (runner) has sent no heartbeat for {heard}"
     return "the general (runner) continues the task within a minute"
 
@@ -169,10 +158,10 @@ def _document(found: TaskRecord, run: Run | None) -> dict[str, Any]:
 def _waits_for(task: Task, question: Question | None, now: datetime) -> str:
     match task.status:
         case TaskStatus.PENDING:
-            return f"the general, {ago(task.created_at, now)}"
+            return f"the general, {output.ago(task.created_at, now)}"
         case TaskStatus.IN_PROGRESS if question is not None:
             sent = "" if question.told_at else ", question not sent yet"
-            return f"a person, {ago(question.asked_at, now)}{sent}"
+            return f"a person, {output.ago(question.asked_at, now)}{sent}"
         case TaskStatus.IN_PROGRESS:
             return "a run to start" if task.run_id is None else "its run"
         case TaskStatus.COMPLETED:
@@ -183,17 +172,17 @@ def _print_tasks(tasks: Sequence[Task], asked: Mapping[str, Question], now: date
     names = ("task", "created", "status", "attempt", "waits for", "about", "last failure")
     rows = (
         (
-            *(one.task_id, short(one.created_at, zone), status_of(one), str(one.attempt)),
+            *(one.task_id, output.short(one.created_at, zone), status_of(one), str(one.attempt)),
             *(_waits_for(one, asked.get(one.task_id), now), about(one.subject), one.last_failure or ""),
         )
         for one in tasks
     )
-    print_rows(names, rows, whole=names[:5], right=("attempt",), folded=("last failure",))
+    output.print_rows(names, rows, whole=names[:5], right=("attempt",), folded=("last failure",))
 
 
 def _print_task(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -> None:
     console.print(f"task {found.task.task_id}", highlight=False)
-    print_values(_values(found, run, now, zone), indent="  ")
+    output.print_values(_values(found, run, now, zone), indent="  ")
     if found.question is not None and found.question.body is not None:
         print_words("question", found.question.body)
     if found.task.answer is not None:
@@ -219,10 +208,10 @@ def _values(found: TaskRecord, run: Run | None, now: datetime, zone: ZoneInfo) -
         "asked": None if found.question is None else _asked(found.question, zone),
         "last failure": task.last_failure,
         "thread": None if thread is None else f"{thread.channel} {thread.thread_ts}",
-        "created": moment(task.created_at, zone),
-        "started": moment(task.started_at, zone) or None,
-        "next check": until(row.next_look_at, now) if in_progress else None,
-        "ended": moment(task.ended_at, zone) or None,
+        "created": output.moment(task.created_at, zone),
+        "started": output.moment(task.started_at, zone) or None,
+        "next check": output.until(row.next_look_at, now) if in_progress else None,
+        "ended": output.moment(task.ended_at, zone) or None,
     }
 
 
@@ -236,14 +225,14 @@ def _run(task: Task, run: Run | None) -> str | None:
 
 
 def _asked(question: Question, zone: ZoneInfo) -> str:
-    sent = f"sent {moment(question.told_at, zone)}" if question.told_at else "not sent yet"
-    return f"{moment(question.asked_at, zone)}, {sent}"
+    sent = f"sent {output.moment(question.told_at, zone)}" if question.told_at else "not sent yet"
+    return f"{output.moment(question.asked_at, zone)}, {sent}"
 
 
 def _print_objects(objects: Sequence[ObjectRow], zone: ZoneInfo) -> None:
     if not objects:
         return
-    rows = ((one.object_key, one.kind, f"{one.bytes:,}", moment(one.created_at, zone)) for one in objects)
-    print_rows(
+    rows = ((one.object_key, one.kind, f"{one.bytes:,}", output.moment(one.created_at, zone)) for one in objects)
+    output.print_rows(
         ("object", "kind", "bytes", "written"), rows, whole=("object", "kind", "bytes", "written"), right=("bytes",)
     )

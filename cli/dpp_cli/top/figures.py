@@ -6,17 +6,7 @@ from rich.text import Text
 
 from dpp.runs.operations.stats import COUNTED_TO, ENDS_COUNTED_TO, RECENT_SECONDS
 from dpp_cli.operator.output import plain, span
-from dpp_cli.top.model import (
-    DataPart,
-    EventsPart,
-    FlowPart,
-    MoneyPart,
-    QueuesPart,
-    RunsPart,
-    TenantsPart,
-    TicketsPart,
-    WorkspacesPart,
-)
+from dpp_cli.top import model
 from dpp_cli.top.view import View
 
 NAME_COLUMNS = 12
@@ -69,7 +59,7 @@ def _counted(count: int, bound: int = COUNTED_TO) -> str:
     return f"{count:,}+" if count >= bound else f"{count:,}"
 
 
-def _runs(part: RunsPart) -> Iterator[Text]:
+def _runs(part: model.RunsPart) -> Iterator[Text]:
     oldest = f", oldest for {lasting(part.oldest_seconds)}" if part.oldest_seconds else ""
     parked = f", {part.parked:,} parked" if part.parked else ""
     yield _line(
@@ -87,7 +77,7 @@ def _runs(part: RunsPart) -> Iterator[Text]:
     )
 
 
-def _queues(part: QueuesPart) -> Iterator[Text]:
+def _queues(part: model.QueuesPart) -> Iterator[Text]:
     runs = part.runs
     later = f", delayed {runs.delayed:,}" if runs.delayed else ""
     yield _line(
@@ -98,7 +88,7 @@ def _queues(part: QueuesPart) -> Iterator[Text]:
     )
 
 
-def _money(part: MoneyPart | None, runs: RunsPart | None) -> Iterator[Text]:
+def _money(part: model.MoneyPart | None, runs: model.RunsPart | None) -> Iterator[Text]:
     cells: list[Text] = []
     if part is not None:
         drift = f"drift {part.drift_usd_micros:,} µUSD"
@@ -112,12 +102,12 @@ def _money(part: MoneyPart | None, runs: RunsPart | None) -> Iterator[Text]:
         yield _line("", _count(f"balances rebuilt in the last {_MINUTES} min", part.rebuilt))
 
 
-def _throttled(part: TenantsPart) -> Iterator[Text]:
+def _throttled(part: model.TenantsPart) -> Iterator[Text]:
     if part.throttled:
         yield _line("THROTTLED", plain(", ".join(part.throttled)))
 
 
-def _tickets(part: TicketsPart) -> Iterator[Text]:
+def _tickets(part: model.TicketsPart) -> Iterator[Text]:
     oldest = f" for {lasting(part.oldest_seconds)}" if part.open else ""
     if part.last_cycle_seconds is None:
         cycle = Text("no cycle yet", style="not bold")
@@ -134,7 +124,7 @@ def _tickets(part: TicketsPart) -> Iterator[Text]:
     )
 
 
-def _events(part: EventsPart) -> Iterator[Text]:
+def _events(part: model.EventsPart) -> Iterator[Text]:
     late = f", due for {lasting(part.lag_seconds)}" if part.lag_seconds >= 1 else ""
     oldest = f", oldest for {lasting(part.queued_seconds)}" if part.queued else ""
     yield _line(
@@ -146,7 +136,7 @@ def _events(part: EventsPart) -> Iterator[Text]:
     )
 
 
-def _workspaces(part: WorkspacesPart) -> Iterator[Text]:
+def _workspaces(part: model.WorkspacesPart) -> Iterator[Text]:
     if not part.by_phase:
         return
     phases = [_count(plain(phase).plain, count) for phase, count in part.by_phase.items() if phase != "ERROR"]
@@ -160,7 +150,7 @@ def _workspaces(part: WorkspacesPart) -> Iterator[Text]:
     )
 
 
-def _flow(part: FlowPart) -> Iterator[Text]:
+def _flow(part: model.FlowPart) -> Iterator[Text]:
     heard = {role: seconds for role, seconds in part.heartbeat_ages.items() if seconds is not None}
     if set(heard) - {"CHAMBERLAIN"}:
         cells = [
@@ -181,7 +171,7 @@ def _with_age(name: str, count: int, seconds: float) -> Text:
     return Text(f"{name} {count:,}{age}", style="not bold")
 
 
-def _data(part: DataPart) -> Iterator[Text]:
+def _data(part: model.DataPart) -> Iterator[Text]:
     late = part.cleanup_seconds
     yield _line(
         "DATA",

@@ -3,20 +3,7 @@
 Schemas come from dpp/auth_errors, problems from the table that answers them.
 """
 
-from dpp.auth_errors.api.contract import (
-    AuthErrorPageView,
-    AuthErrorQuery,
-    AuthErrorReceiptView,
-    AuthErrorRequest,
-    ClusterDecidedView,
-    ClusterDecisionRequest,
-    ClusterPageView,
-    ClusterQuery,
-    ClusterView,
-    DecisionRequest,
-    DecisionView,
-    WholeAuthErrorView,
-)
+from dpp.auth_errors.api import contract
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp.auth_errors.errors import DecisionRefused
 from dpp.platform.http import problem
@@ -44,20 +31,20 @@ _INSTANT: Json = {
     "description": "A time of this century, with its offset.",
 }
 _RECORDED, _KNOWN = (
-    _FAMILY.answer(text, AuthErrorReceiptView, examples.RECEIPT, ("Location",))
+    _FAMILY.answer(text, contract.AuthErrorReceiptView, examples.RECEIPT, ("Location",))
     for text in ("Recorded.", "Already recorded by the same report; its current state.")
 )
 _DECIDED, _DECIDED_BEFORE = (
-    _FAMILY.answer(text, DecisionView, examples.DECISION)
+    _FAMILY.answer(text, contract.DecisionView, examples.DECISION)
     for text in ("Decided.", "Already decided by the same decision.")
 )
 _CLUSTER_DECIDED = _FAMILY.answer(
     "The number of decided errors. If `more` is true, repeat the request for the rest.",
-    ClusterDecidedView,
+    contract.ClusterDecidedView,
     examples.CLUSTER_DECIDED,
 )
 _FILTERS = query_parameters(
-    AuthErrorQuery,
+    contract.AuthErrorQuery,
     {
         "occurredSince": _INSTANT,
         "occurredBefore": _INSTANT,
@@ -87,7 +74,7 @@ PATHS = by_path(
         "listAuthErrors",
         "List authentication errors",
         "Newest occurrence first; `nextCursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of matching errors.", AuthErrorPageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of matching errors.", contract.AuthErrorPageView, examples.PAGE)},
         problem.VALIDATION_FAILED,
         parameters=_FILTERS,
     ),
@@ -96,16 +83,16 @@ PATHS = by_path(
         "listAuthErrorClusters",
         "List clusters of authentication errors",
         "A cluster holds the errors with one stack hash. Last seen first.",
-        {"200": _FAMILY.answer("The clusters.", ClusterPageView, examples.CLUSTERS)},
+        {"200": _FAMILY.answer("The clusters.", contract.ClusterPageView, examples.CLUSTERS)},
         problem.VALIDATION_FAILED,
-        parameters=query_parameters(ClusterQuery),
+        parameters=query_parameters(contract.ClusterQuery),
     ),
     _FAMILY.operation(
         f"GET {_ROOT}/clusters/{{cluster_id}}",
         "readAuthErrorCluster",
         "Read a cluster",
         "`listAuthErrors` with its `clusterId` lists its errors.",
-        {"200": _FAMILY.answer("The cluster.", ClusterView, examples.CLUSTER)},
+        {"200": _FAMILY.answer("The cluster.", contract.ClusterView, examples.CLUSTER)},
         *_NO_CLUSTER,
     ),
     _FAMILY.operation(
@@ -123,7 +110,7 @@ PATHS = by_path(
         "readAuthError",
         "Read an authentication error",
         "With its clusters, decisions, transitions and events.",
-        {"200": _FAMILY.answer("The error as it stands.", WholeAuthErrorView, examples.WHOLE)},
+        {"200": _FAMILY.answer("The error as it stands.", contract.WholeAuthErrorView, examples.WHOLE)},
         *_NO_ERROR,
     ),
     _FAMILY.operation(
@@ -143,7 +130,9 @@ PATHS = by_path(
 
 def schemas() -> Json:
     """Return the schemas of requests and responses."""
-    taken = of_models((AuthErrorRequest, DecisionRequest, ClusterDecisionRequest), "validation")
+    taken = of_models(
+        (contract.AuthErrorRequest, contract.DecisionRequest, contract.ClusterDecisionRequest), "validation"
+    )
     report = taken["AuthErrorRequest"]["properties"]
     # The model trims; something must be left.
     for name in ("requestId", "exceptionClass"):

@@ -9,17 +9,7 @@ from pydantic import BaseModel
 
 from dpp.platform.http import problem
 from dpp.runs.api.contract import ReservationRequest
-from dpp.tickets.contract import (
-    EmergencyStopRequest,
-    EmergencyStopView,
-    OpsCountersView,
-    ReaperRunRequest,
-    TicketCreateRequest,
-    TicketPageView,
-    TicketQuery,
-    TicketView,
-    WholeTicketView,
-)
+from dpp.tickets import contract
 from dpp.tickets.errors import EmergencyStopSet, ReaperRunning
 from dpp.tickets.http import PROBLEMS
 from dpp.tickets.receipt import OpsRunReceipt
@@ -44,10 +34,10 @@ _FAMILY = Family(
     members={_RUNNING: {"started_at": _SINCE, "actor": "OPS_CYCLE"}, _STOPPED: {"actor": "kim"}},
 )
 _FILED, _KNOWN = (
-    _FAMILY.answer(text, TicketView, examples.TICKET, ("Location",))
+    _FAMILY.answer(text, contract.TicketView, examples.TICKET, ("Location",))
     for text in ("Filed.", "Already filed by the same request; its current state.")
 )
-_STOP = _FAMILY.answer("The stop's state and its last change.", EmergencyStopView, examples.STOP)
+_STOP = _FAMILY.answer("The stop's state and its last change.", contract.EmergencyStopView, examples.STOP)
 _NEWEST = _FAMILY.answer("The newest report.", ReaperReport, examples.REPORT, ("Content-Location",))
 _RAN = _FAMILY.answer("What it found and did.", ReaperReport, examples.REPORT, ("X-DPP-Reaper-Breaker",))
 _RAN["headers"]["Location"] = {"$ref": "#/components/headers/SnapshotLocation"}
@@ -68,23 +58,23 @@ PATHS = by_path(
         "listTickets",
         "List tickets",
         "Newest first; `next_cursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of matching tickets.", TicketPageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of matching tickets.", contract.TicketPageView, examples.PAGE)},
         problem.VALIDATION_FAILED,
-        parameters=query_parameters(TicketQuery),
+        parameters=query_parameters(contract.TicketQuery),
     ),
     _FAMILY.operation(
         "GET /api/tickets/counters",
         "countTickets",
         "Count tickets",
         "By type and state. Stale tickets are not counted as in progress.",
-        {"200": _FAMILY.answer("All tickets, counted.", OpsCountersView, examples.COUNTERS)},
+        {"200": _FAMILY.answer("All tickets, counted.", contract.OpsCountersView, examples.COUNTERS)},
     ),
     _FAMILY.operation(
         "GET /api/tickets/{request_id}",
         "readTicket",
         "Read a ticket",
         "With its result, if it has one, and its transitions.",
-        {"200": _FAMILY.answer("The ticket.", WholeTicketView, examples.WHOLE_TICKET)},
+        {"200": _FAMILY.answer("The ticket.", contract.WholeTicketView, examples.WHOLE_TICKET)},
         _OF_TICKETS["TICKET_NOT_FOUND"],
         problem.NOT_FOUND,
     ),
@@ -130,7 +120,7 @@ PATHS = by_path(
         "decideEmergencyStop",
         "Set or clear the emergency stop",
         "After the response nothing new is started. Every call is recorded, even if it changes nothing.",
-        {"200": _FAMILY.answer("As it stands now.", EmergencyStopView, examples.STOP)},
+        {"200": _FAMILY.answer("As it stands now.", contract.EmergencyStopView, examples.STOP)},
         *OF_ANY_BODY,
         body=sent("EmergencyStopRequest", examples.STOPS),
     ),
@@ -147,7 +137,11 @@ PATHS = by_path(
 
 def schemas() -> Json:
     """Return the schemas of requests and responses."""
-    requests: list[type[BaseModel]] = [TicketCreateRequest, ReaperRunRequest, EmergencyStopRequest]
+    requests: list[type[BaseModel]] = [
+        contract.TicketCreateRequest,
+        contract.ReaperRunRequest,
+        contract.EmergencyStopRequest,
+    ]
     taken = of_models([*requests, *dict.fromkeys(PARAMS.values())], "validation")
     for name in ("TicketCreateRequest", "EmergencyStopRequest"):
         taken[name]["properties"]["reason"]["pattern"] = r"\S"  # the model strips; something must be left

@@ -4,62 +4,44 @@ Schemas come from dpp/workspaces/api/contract.py, problems from the context's ta
 """
 
 from dpp.platform.http import problem
-from dpp.workspaces.api.contract import (
-    NO_CONTROL,
-    WorkspaceChangeRequest,
-    WorkspaceCreateRequest,
-    WorkspaceEventsView,
-    WorkspacePageView,
-    WorkspaceQuery,
-    WorkspaceView,
-)
+from dpp.workspaces.api import contract
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import NotDeletable
+from dpp_cli.docs.openapi import parts
 from dpp_cli.docs.openapi import workspace_examples as examples
-from dpp_cli.docs.openapi.parts import (
-    COST_HEADERS,
-    OF_ANY_BODY,
-    Family,
-    Json,
-    by_path,
-    idempotency_key,
-    maybe,
-    sent,
-    texts_of,
-)
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, query_parameters
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
 _NONE = (_KINDS["WORKSPACE_NOT_FOUND"], problem.NOT_FOUND)
 _DELETED, _NOT_DELETABLE = _KINDS["WORKSPACE_DELETED"], _KINDS["WORKSPACE_NOT_DELETABLE"]
 _TOO_MANY = _KINDS["TOO_MANY_WORKSPACES"]
-_FAMILY = Family(
+_FAMILY = parts.Family(
     always=("X-Trace-Id",),
-    of_status={404: maybe(COST_HEADERS)},  # in a deployment without it, another function responds
-    texts=texts_of(PROBLEMS) | {_NOT_DELETABLE: str(NotDeletable("RUNNING", "NONE"))},
+    of_status={404: parts.maybe(parts.COST_HEADERS)},  # in a deployment without it, another function responds
+    texts=parts.texts_of(PROBLEMS) | {_NOT_DELETABLE: str(NotDeletable("RUNNING", "NONE"))},
     in_path={"workspace_id": examples.WORKSPACE_ID},
     security="apiKey",
     members={_NOT_DELETABLE: {"phase": "RUNNING", "operation": "NONE"}, _TOO_MANY: {"limit": 100}},
 )
 _ROOT = "/v1/workspaces"
 _ONE = f"{_ROOT}/{{workspace_id}}"
-_LINE = rf"^[^{NO_CONTROL}]*[^{NO_CONTROL}\s][^{NO_CONTROL}]*$"
+_LINE = rf"^[^{contract.NO_CONTROL}]*[^{contract.NO_CONTROL}\s][^{contract.NO_CONTROL}]*$"
 """A line that is not empty after trimming."""
 _WAITING = " Until it reaches its desired state, `Retry-After` says when to poll again."
 _MADE, _KNOWN = (
-    _FAMILY.answer(text + _WAITING, WorkspaceView, examples.NEW, ("Location", "Retry-After"))
+    _FAMILY.answer(text + _WAITING, contract.WorkspaceView, examples.NEW, ("Location", "Retry-After"))
     for text in ("Created.", "Already created with this key; its current state.")
 )
 _FOUND, _GONE = (
-    _FAMILY.answer(text + _WAITING, WorkspaceView, example, ("Retry-After",))
+    _FAMILY.answer(text + _WAITING, contract.WorkspaceView, example, ("Retry-After",))
     for text, example in (
         ("The workspace.", examples.WORKSPACE),
         ("Deleted; its remains are being removed.", examples.DELETED),
     )
 )
 _CURSOR = {"type": "string", "pattern": "^[0-9]{1,18}$", "description": "The `next_cursor` of an earlier response."}
-_KEY = idempotency_key(examples.KEY, "The same key with the same body always returns the same workspace.")
-PATHS = by_path(
+_KEY = parts.idempotency_key(examples.KEY, "The same key with the same body always returns the same workspace.")
+PATHS = parts.by_path(
     _FAMILY.operation(
         f"POST {_ROOT}",
         "createWorkspace",
@@ -69,19 +51,19 @@ PATHS = by_path(
         problem.NOT_FOUND,
         _KINDS["IDEMPOTENCY_CONFLICT"],
         _TOO_MANY,
-        *OF_ANY_BODY,
+        *parts.OF_ANY_BODY,
         parameters=[_KEY],
-        body=sent("WorkspaceCreateRequest", examples.REQUESTS),
+        body=parts.sent("WorkspaceCreateRequest", examples.REQUESTS),
     ),
     _FAMILY.operation(
         f"GET {_ROOT}",
         "listWorkspaces",
         "List your workspaces",
         "Newest first, without deleted ones; `next_cursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of them.", WorkspacePageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of them.", contract.WorkspacePageView, examples.PAGE)},
         problem.NOT_FOUND,
         problem.VALIDATION_FAILED,
-        parameters=query_parameters(WorkspaceQuery, {"cursor": _CURSOR}),
+        parameters=query_parameters(contract.WorkspaceQuery, {"cursor": _CURSOR}),
     ),
     _FAMILY.operation(
         f"GET {_ONE}",
@@ -101,8 +83,8 @@ PATHS = by_path(
         {"200": _FOUND},
         *_NONE,
         _DELETED,
-        *OF_ANY_BODY,
-        body=sent("WorkspaceChangeRequest", examples.CHANGES),
+        *parts.OF_ANY_BODY,
+        body=parts.sent("WorkspaceChangeRequest", examples.CHANGES),
     ),
     _FAMILY.operation(
         f"DELETE {_ONE}",
@@ -119,7 +101,7 @@ PATHS = by_path(
         "readWorkspaceEvents",
         "Read the events of a workspace",
         "The last hundred events, newest first.",
-        {"200": _FAMILY.answer("Its events.", WorkspaceEventsView, examples.EVENTS)},
+        {"200": _FAMILY.answer("Its events.", contract.WorkspaceEventsView, examples.EVENTS)},
         *_NONE,
     ),
     _FAMILY.operation(
@@ -134,9 +116,9 @@ PATHS = by_path(
 )
 
 
-def schemas() -> Json:
+def schemas() -> parts.Json:
     """Return the schemas of requests and responses."""
-    taken = of_models((WorkspaceCreateRequest, WorkspaceChangeRequest), "validation")
+    taken = of_models((contract.WorkspaceCreateRequest, contract.WorkspaceChangeRequest), "validation")
     changed = taken["WorkspaceChangeRequest"]["properties"]
     for name in ("name", "desired_state"):  # omitted if empty, never null
         changed[name] = changed[name]["anyOf"][0]

@@ -10,17 +10,9 @@ from dataclasses import replace
 from dpp.money.ledger import Ledger, LedgerError
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import DependencyUnavailable, QueueUnavailable, RedisUnavailable
-from dpp.runs import admission, finalize, submit_store
+from dpp.runs import admission, errors, finalize, submit_store
 from dpp.runs.admission import Admission
 from dpp.runs.endings import ending_of
-from dpp.runs.errors import (
-    DuplicateKey,
-    EnqueueFailed,
-    ExecutionDisabled,
-    IdempotencyConflict,
-    IdempotencyInProgress,
-    SwitchedOff,
-)
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.machine import FinalizeStage, MoneyState, Reason, Status
 from dpp.runs.model import Costs, Intent, Run, SubmitRequest
@@ -73,11 +65,11 @@ def give_up(
     except DependencyUnavailable as error:
         _LOG.error("refund left to reconcile", extra={"run_id": run.id, "error": {"dependency": error.dependency}})
     costs = Costs(budget_remaining_usd_micros=remaining)
-    raise EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs, ending=ending) from cause
+    raise errors.EnqueueFailed(detail, run_id=run.id, rate=admitted.rate, costs=costs, ending=ending) from cause
 
 
 def run_of_taken_key(
-    request: SubmitRequest, admitted: Admission, refused: DuplicateKey | SwitchedOff, database: Database
+    request: SubmitRequest, admitted: Admission, refused: errors.DuplicateKey | errors.SwitchedOff, database: Database
 ) -> Run:
     """The live run of a key whose insert was refused, to be returned again.
 
@@ -88,16 +80,16 @@ def run_of_taken_key(
     if known is not None:
         return replayable(known, request, admitted)
     # A duplicate without a live run ended between the two statements and freed the key.
-    kind = ExecutionDisabled if isinstance(refused, SwitchedOff) else IdempotencyInProgress
+    kind = errors.ExecutionDisabled if isinstance(refused, errors.SwitchedOff) else errors.IdempotencyInProgress
     raise admitted.error(kind)
 
 
 def replayable(known: Run, request: SubmitRequest, admitted: Admission) -> Run:
     """`known`, if this request may get its receipt. Raises IdempotencyConflict, EnqueueFailed."""
     if known.payload_hash != request.payload_hash:
-        raise admitted.error(IdempotencyConflict, run=known)
+        raise admitted.error(errors.IdempotencyConflict, run=known)
     is_claimed = known.finalize_stage == FinalizeStage.CLAIMED
     if is_claimed and known.last_error_reason_code == Reason.QUEUE_ENQUEUE_FAILED:
         # Its refund is under way, and then its key is free: a receipt would promise a run that never executes (RUN-8).
-        raise admitted.error(EnqueueFailed, _NOT_QUEUED_YET, run=known)
+        raise admitted.error(errors.EnqueueFailed, _NOT_QUEUED_YET, run=known)
     return known

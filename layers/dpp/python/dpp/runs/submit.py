@@ -20,16 +20,8 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.db.rate_limit import RateState
 from dpp.platform.errors import PostgresNotReached, PostgresUnavailable, QueueUnavailable, RedisUnavailable
 from dpp.platform.ids import new_id
-from dpp.runs import admission, compensations, submit_store
+from dpp.runs import admission, compensations, errors, submit_store
 from dpp.runs.admission import Admission, Admitted, Locked, Mapped
-from dpp.runs.errors import (
-    DuplicateKey,
-    IdempotencyConflict,
-    IdempotencyInProgress,
-    InsufficientBudget,
-    RateLimited,
-    SwitchedOff,
-)
 from dpp.runs.finalize import FinalizeEffects
 from dpp.runs.message import RunMessage
 from dpp.runs.model import Costs, Run, SubmitRequest
@@ -91,12 +83,12 @@ def submit(request: SubmitRequest, effects: SubmitEffects) -> Submitted:
         case Admitted():
             return _accept(request, admitted, effects)
         case admission.RateLimited():
-            raise admitted.error(RateLimited)
+            raise admitted.error(errors.RateLimited)
         case admission.InsufficientBudget():
-            raise admitted.error(InsufficientBudget)
+            raise admitted.error(errors.InsufficientBudget)
         case Mapped(payload_hash=other) | Locked(payload_hash=other):
             conflicts = other != request.payload_hash
-            raise admitted.error(IdempotencyConflict if conflicts else IdempotencyInProgress)
+            raise admitted.error(errors.IdempotencyConflict if conflicts else errors.IdempotencyInProgress)
         case _:
             assert_never(admitted.outcome)
 
@@ -125,7 +117,7 @@ def _known_run(request: SubmitRequest, admitted: Admission, effects: SubmitEffec
 def _accept(request: SubmitRequest, admitted: Admission, effects: SubmitEffects) -> Submitted:
     try:
         run = effects.database.using(submit_store.insert, request, admitted.run_id)
-    except (DuplicateKey, SwitchedOff) as refused:
+    except (errors.DuplicateKey, errors.SwitchedOff) as refused:
         admitted = compensations.give_back(request, admitted, effects.ledger)
         known = compensations.run_of_taken_key(request, admitted, refused, effects.database)
         return _submitted(known, admitted, replayed=True)

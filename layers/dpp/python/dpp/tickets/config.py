@@ -6,16 +6,8 @@ from typing import Self
 from pydantic import model_validator
 
 from dpp.platform.config import Settings, TimeZoneSettings, variable
+from dpp.tickets import staleness
 from dpp.tickets.model import RequestType
-from dpp.tickets.staleness import (
-    DEFAULT_MAX_CLEAN,
-    DEFAULT_THRESHOLD_SECONDS,
-    MAX_MAX_CLEAN,
-    MAX_THRESHOLD_SECONDS,
-    MIN_THRESHOLD_SECONDS,
-    Breaker,
-    ReaperRules,
-)
 
 
 class ReportsSettings(Settings):
@@ -32,16 +24,16 @@ class ReaperSettings(TimeZoneSettings):
     threshold_seconds: int = variable(
         "DPP_TICKET_REAPER_THRESHOLD_SECONDS",
         "A ticket in progress is stale after this many seconds without activity.",
-        DEFAULT_THRESHOLD_SECONDS,
-        ge=MIN_THRESHOLD_SECONDS,
-        le=MAX_THRESHOLD_SECONDS,
+        staleness.DEFAULT_THRESHOLD_SECONDS,
+        ge=staleness.MIN_THRESHOLD_SECONDS,
+        le=staleness.MAX_THRESHOLD_SECONDS,
     )
     max_clean: int = variable(
         "DPP_TICKET_REAPER_MAX_CLEAN",
         "The number of stale tickets that one run of the reaper ends at most.",
-        DEFAULT_MAX_CLEAN,
+        staleness.DEFAULT_MAX_CLEAN,
         ge=1,
-        le=MAX_MAX_CLEAN,
+        le=staleness.MAX_MAX_CLEAN,
     )
     excluded: str = variable(
         "DPP_TICKET_REAPER_EXCLUDED_TYPES", "Ticket types that are never stale, separated by commas.", ""
@@ -66,9 +58,9 @@ class ReaperSettings(TimeZoneSettings):
         return tuple(RequestType(name.strip()) for name in self.excluded.split(",") if name.strip())
 
     @property
-    def rules(self) -> ReaperRules:
-        breaker = Breaker(self.breaker_count, self.breaker_share)
-        return ReaperRules(self.threshold_seconds, self.max_clean, breaker, self.excluded_types)
+    def rules(self) -> staleness.ReaperRules:
+        breaker = staleness.Breaker(self.breaker_count, self.breaker_share)
+        return staleness.ReaperRules(self.threshold_seconds, self.max_clean, breaker, self.excluded_types)
 
     @model_validator(mode="after")
     def _types_exist(self) -> Self:

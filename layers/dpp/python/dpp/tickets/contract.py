@@ -7,16 +7,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from dpp.platform.http.fields import CanonicalUuid, PageLimit, Reason
+from dpp.tickets import staleness
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import RequestType
 from dpp.tickets.report import Instant
-from dpp.tickets.staleness import (
-    DEFAULT_MAX_CLEAN,
-    DEFAULT_THRESHOLD_SECONDS,
-    MAX_MAX_CLEAN,
-    MAX_THRESHOLD_SECONDS,
-    MIN_THRESHOLD_SECONDS,
-)
 
 
 class _Sent(BaseModel):
@@ -46,9 +40,9 @@ class ReaperRunRequest(_Sent):
             int,
             Field(
                 strict=True,
-                ge=MIN_THRESHOLD_SECONDS,
-                le=MAX_THRESHOLD_SECONDS,
-                description=f"The deployment's setting if omitted, {DEFAULT_THRESHOLD_SECONDS} by default.",
+                ge=staleness.MIN_THRESHOLD_SECONDS,
+                le=staleness.MAX_THRESHOLD_SECONDS,
+                description=f"The deployment's setting if omitted, {staleness.DEFAULT_THRESHOLD_SECONDS} by default.",
             ),
         ]
         | None
@@ -59,8 +53,8 @@ class ReaperRunRequest(_Sent):
             Field(
                 strict=True,
                 ge=1,
-                le=MAX_MAX_CLEAN,
-                description=f"The deployment's setting if omitted, {DEFAULT_MAX_CLEAN} by default.",
+                le=staleness.MAX_MAX_CLEAN,
+                description=f"The deployment's setting if omitted, {staleness.DEFAULT_MAX_CLEAN} by default.",
             ),
         ]
         | None

@@ -11,29 +11,8 @@ from pydantic import ValidationError
 from dpp.platform.http.problem import NOT_FOUND, ProblemKind
 from dpp.platform.http.request import read_body, read_optional_body, validation_failed
 from dpp.platform.keys.operator_keys import Operator
-from dpp.tickets.contract import (
-    CountersView,
-    EmergencyStopView,
-    OpsCountersView,
-    ReaperRunRequest,
-    ResultView,
-    TicketCreateRequest,
-    TicketPageView,
-    TicketView,
-    TransitionView,
-    WholeTicketView,
-)
+from dpp.tickets import contract, errors
 from dpp.tickets.counters import OpsCounters
-from dpp.tickets.errors import (
-    EmergencyStopSet,
-    NoReceiptYet,
-    NoReportYet,
-    ReaperOvertaken,
-    ReaperRunning,
-    SnapshotNotFound,
-    TicketConflict,
-    TicketNotFound,
-)
 from dpp.tickets.model import Ticket
 from dpp.tickets.read import TicketPage, WholeTicket
 from dpp.tickets.reap import ReapRequest
@@ -47,16 +26,16 @@ if TYPE_CHECKING:
 
 _NOT_FOUND = NOT_FOUND.title
 PROBLEMS: Mapping[type[Exception], ProblemKind] = {
-    TicketNotFound: ProblemKind(404, "TICKET_NOT_FOUND", _NOT_FOUND),
-    NoReportYet: ProblemKind(404, "NO_REPORT_YET", _NOT_FOUND),
-    SnapshotNotFound: ProblemKind(404, "SNAPSHOT_NOT_FOUND", _NOT_FOUND),
-    NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOT_FOUND),
-    TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id belongs to a different request"),
-    ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "The reaper is already running"),
-    ReaperOvertaken: ProblemKind(503, "REAPER_OVERTAKEN", "The run took too long"),
-    EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
+    errors.TicketNotFound: ProblemKind(404, "TICKET_NOT_FOUND", _NOT_FOUND),
+    errors.NoReportYet: ProblemKind(404, "NO_REPORT_YET", _NOT_FOUND),
+    errors.SnapshotNotFound: ProblemKind(404, "SNAPSHOT_NOT_FOUND", _NOT_FOUND),
+    errors.NoReceiptYet: ProblemKind(404, "NO_RECEIPT_YET", _NOT_FOUND),
+    errors.TicketConflict: ProblemKind(409, "TICKET_CONFLICT", "The request_id belongs to a different request"),
+    errors.ReaperRunning: ProblemKind(409, "REAPER_RUNNING", "The reaper is already running"),
+    errors.ReaperOvertaken: ProblemKind(503, "REAPER_OVERTAKEN", "The run took too long"),
+    errors.EmergencyStopSet: ProblemKind(409, "EMERGENCY_STOP_SET", "The emergency stop is set"),
 }
-_RETRY_AFTER_SECONDS: Mapping[type[Exception], int] = {ReaperRunning: 10, ReaperOvertaken: 10}
+_RETRY_AFTER_SECONDS: Mapping[type[Exception], int] = {errors.ReaperRunning: 10, errors.ReaperOvertaken: 10}
 
 
 def error_headers(error: Exception | None) -> dict[str, str]:
@@ -67,7 +46,7 @@ def error_headers(error: Exception | None) -> dict[str, str]:
 
 def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
     """Parse the ticket of a request. Raises ProblemError."""
-    body = read_body(event, TicketCreateRequest)
+    body = read_body(event, contract.TicketCreateRequest)
     try:
         params = read_params(body.request_type, body.params)
     except ValidationError as error:
@@ -83,45 +62,45 @@ def read_ticket(event: "APIGatewayProxyEvent", operator: Operator) -> NewTicket:
 
 def read_reap_request(event: "APIGatewayProxyEvent", operator: Operator, rules: ReaperRules) -> ReapRequest:
     """Parse a request to run the reaper; `rules` apply where the body has no value. Raises ProblemError."""
-    body = read_optional_body(event, ReaperRunRequest)
+    body = read_optional_body(event, contract.ReaperRunRequest)
     chosen = rules.with_overrides(body.threshold_seconds, body.max_clean)
     return ReapRequest(operator.operator_id, chosen, body.confirm_stale_count, body.dry_run)
 
 
-def ticket_view(ticket: Ticket, zone: ZoneInfo) -> TicketView:
+def ticket_view(ticket: Ticket, zone: ZoneInfo) -> contract.TicketView:
     """A ticket, with times in the deployment's time zone."""
-    return TicketView(**_ticket_fields(ticket, zone))
+    return contract.TicketView(**_ticket_fields(ticket, zone))
 
 
-def whole_view(whole: WholeTicket, zone: ZoneInfo) -> WholeTicketView:
+def whole_view(whole: WholeTicket, zone: ZoneInfo) -> contract.WholeTicketView:
     """A ticket with its result and its history."""
     result = whole.result
-    return WholeTicketView(
+    return contract.WholeTicketView(
         **_ticket_fields(whole.ticket, zone),
-        result=ResultView(**_local(asdict(result), zone)) if result else None,
-        transitions=tuple(TransitionView(**_local(asdict(one), zone)) for one in whole.transitions),
+        result=contract.ResultView(**_local(asdict(result), zone)) if result else None,
+        transitions=tuple(contract.TransitionView(**_local(asdict(one), zone)) for one in whole.transitions),
     )
 
 
-def page_view(page: TicketPage, zone: ZoneInfo) -> TicketPageView:
+def page_view(page: TicketPage, zone: ZoneInfo) -> contract.TicketPageView:
     tickets = tuple(ticket_view(ticket, zone) for ticket in page.tickets)
-    return TicketPageView(tickets=tickets, next_cursor=None if page.below is None else str(page.below))
+    return contract.TicketPageView(tickets=tickets, next_cursor=None if page.below is None else str(page.below))
 
 
-def counters_view(found: OpsCounters, zone: ZoneInfo) -> OpsCountersView:
-    return OpsCountersView(
+def counters_view(found: OpsCounters, zone: ZoneInfo) -> contract.OpsCountersView:
+    return contract.OpsCountersView(
         asof=found.asof.astimezone(zone).replace(microsecond=0),
         threshold_seconds=found.threshold_seconds,
-        total=CountersView.model_validate(_local(asdict(found.total), zone)),
+        total=contract.CountersView.model_validate(_local(asdict(found.total), zone)),
         by_type={
-            kind: CountersView.model_validate(_local(asdict(counters), zone))
+            kind: contract.CountersView.model_validate(_local(asdict(counters), zone))
             for kind, counters in found.by_type.items()
         },
     )
 
 
-def stop_view(found: EmergencyStop, zone: ZoneInfo) -> EmergencyStopView:
-    return EmergencyStopView(**_local(asdict(found), zone))
+def stop_view(found: EmergencyStop, zone: ZoneInfo) -> contract.EmergencyStopView:
+    return contract.EmergencyStopView(**_local(asdict(found), zone))
 
 
 def _ticket_fields(ticket: Ticket, zone: ZoneInfo) -> dict[str, object]:

@@ -5,14 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dpp.auth_errors.outbox.events import (
-    AGGREGATE_TYPE,
-    AGGREGATE_TYPE_HEADER,
-    EVENT_TYPE_HEADER,
-    HEADERS,
-    OUTBOX_ID_HEADER,
-    EventType,
-)
+from dpp.auth_errors.outbox import events
 from dpp.auth_errors.outbox.tables import EventRef
 from dpp.platform.ids import parse_uuid
 from dpp.platform.strict_json import JsonRefused, parse
@@ -52,24 +45,24 @@ class MalformedMessage(Exception):
 
 def outbox_id_of(headers: Mapping[str, str]) -> int | None:
     """The outbox id in a message's headers; None if it is missing or invalid."""
-    text = headers.get(OUTBOX_ID_HEADER, "")
+    text = headers.get(events.OUTBOX_ID_HEADER, "")
     return int(text) if _OUTBOX_ID.fullmatch(text) else None
 
 
 def read(message: EventMessage) -> EventRef:
     """The event that the message names. Raises MalformedMessage."""
-    missing = [name for name in HEADERS if not message.headers.get(name)]
+    missing = [name for name in events.HEADERS if not message.headers.get(name)]
     if missing:
         raise MalformedMessage(DeadLetterReason.MISSING_HEADER, ", ".join(missing))
     outbox_id = outbox_id_of(message.headers)
     if outbox_id is None:
-        raise MalformedMessage(DeadLetterReason.BAD_HEADER, OUTBOX_ID_HEADER)
-    if message.headers[AGGREGATE_TYPE_HEADER] != AGGREGATE_TYPE:
-        raise MalformedMessage(DeadLetterReason.BAD_HEADER, AGGREGATE_TYPE_HEADER)
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, events.OUTBOX_ID_HEADER)
+    if message.headers[events.AGGREGATE_TYPE_HEADER] != events.AGGREGATE_TYPE:
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, events.AGGREGATE_TYPE_HEADER)
     try:
-        event_type = EventType(message.headers[EVENT_TYPE_HEADER])
+        event_type = events.EventType(message.headers[events.EVENT_TYPE_HEADER])
     except ValueError:
-        raise MalformedMessage(DeadLetterReason.BAD_HEADER, EVENT_TYPE_HEADER) from None
+        raise MalformedMessage(DeadLetterReason.BAD_HEADER, events.EVENT_TYPE_HEADER) from None
     try:
         payload = parse(message.body)
     except JsonRefused as refused:

@@ -14,17 +14,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel
 
 from dpp.platform.errors import DependencyUnavailable
+from dpp.platform.http import problem
 from dpp.platform.http.cacheable import CACHE_CONTROL, Content
-from dpp.platform.http.problem import (
-    CONTENT_TYPE,
-    DEPENDENCY_UNAVAILABLE,
-    INTERNAL_ERROR,
-    METHOD_NOT_ALLOWED,
-    NOT_FOUND,
-    ProblemDocument,
-    ProblemError,
-    ProblemKind,
-)
 from dpp.platform.ids import trace_id_from
 from dpp.platform.observability.logging import where
 from dpp.platform.observability.meter import Meter
@@ -45,7 +36,7 @@ type Handler = Callable[..., Response[str]]
 class Refusal:
     """The problem document of an error, and the headers of its answer."""
 
-    document: ProblemDocument
+    document: problem.ProblemDocument
     headers: dict[str, str]
 
 
@@ -66,12 +57,15 @@ class Api:
 
     def __init__(
         self,
-        problems: Mapping[type[Exception], ProblemKind],
+        problems: Mapping[type[Exception], problem.ProblemKind],
         error_headers: Callable[[Exception | None], Mapping[str, str]],
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._problems: dict[type[Exception], ProblemKind] = {**problems, DependencyUnavailable: DEPENDENCY_UNAVAILABLE}
+        self._problems: dict[type[Exception], problem.ProblemKind] = {
+            **problems,
+            DependencyUnavailable: problem.DEPENDENCY_UNAVAILABLE,
+        }
         self._error_headers = error_headers
         self._methods: dict[str, list[str]] = {}
         self._trace_id = ""
@@ -142,13 +136,13 @@ class Api:
     def refusal(self, error: Exception) -> Refusal:
         """Log and count an error, and return it as a problem, for an answer that contains it."""
         headers = dict(self._error_headers(error))
-        if isinstance(error, ProblemError):
+        if isinstance(error, problem.ProblemError):
             return self._problem(error.kind, error.detail, headers | error.headers, error)
-        kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), INTERNAL_ERROR)
-        if kind is INTERNAL_ERROR:
+        kind = next((kind for cls, kind in self._problems.items() if isinstance(error, cls)), problem.INTERNAL_ERROR)
+        if kind is problem.INTERNAL_ERROR:
             _LOG.error("unexpected error", extra={"trace_id": self.trace_id, "error": where(error)})
             return self._problem(kind, "This is a defect of the platform; it has been logged.", headers, error)
-        if kind is DEPENDENCY_UNAVAILABLE:
+        if kind is problem.DEPENDENCY_UNAVAILABLE:
             _LOG.error(str(error), extra={"trace_id": self.trace_id})
             headers.setdefault("Retry-After", "1")
             return self._problem(kind, _RETRY, headers, error)
@@ -165,8 +159,8 @@ class Api:
         headers = dict(self._error_headers(None))
         if allowed := self._allowed(self.event.path):
             headers["Allow"] = ", ".join(allowed)
-            return self._answer(self._problem(METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers))
-        return self._answer(self._problem(NOT_FOUND, "No such resource.", headers))
+            return self._answer(self._problem(problem.METHOD_NOT_ALLOWED, f"Use {headers['Allow']}.", headers))
+        return self._answer(self._problem(problem.NOT_FOUND, "No such resource.", headers))
 
     def _allowed(self, path: str) -> list[str]:
         """The methods of the route with exactly this path, otherwise of the first route that matches it."""
@@ -179,9 +173,9 @@ class Api:
         return []
 
     def _problem(
-        self, kind: ProblemKind, detail: str, headers: dict[str, str], error: Exception | None = None
+        self, kind: problem.ProblemKind, detail: str, headers: dict[str, str], error: Exception | None = None
     ) -> Refusal:
-        document = ProblemDocument(
+        document = problem.ProblemDocument(
             kind=kind,
             detail=detail,
             instance=self.event.path,
@@ -198,4 +192,4 @@ class Api:
 
     def _answer(self, refusal: Refusal) -> Response[str]:
         document = refusal.document
-        return self._respond(document.kind.status, CONTENT_TYPE, document.to_json(), refusal.headers)
+        return self._respond(document.kind.status, problem.CONTENT_TYPE, document.to_json(), refusal.headers)

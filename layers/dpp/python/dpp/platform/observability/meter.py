@@ -8,20 +8,7 @@ from typing import Protocol
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from dpp.platform.observability.metrics import (
-    COLD_STARTS,
-    FUNCTION,
-    INTERVENTIONS,
-    LEFT_FOR_NEXT_TICK,
-    NAMESPACE,
-    REFUNDED_USD_MICROS,
-    RUNS_ENDED,
-    SETTLED_USD_MICROS,
-    STOPPED_EARLY,
-    WORKSPACE_OUTAGES,
-    WORKSPACE_STEPS,
-    Metric,
-)
+from dpp.platform.observability import metrics
 
 
 class RunEnding(Protocol):
@@ -80,10 +67,10 @@ class Meter:
     """Collects the metrics of one invocation; one per container."""
 
     def __init__(self) -> None:
-        self._measured: list[tuple[Metric, tuple[tuple[str, str], ...], float]] = []
+        self._measured: list[tuple[metrics.Metric, tuple[tuple[str, str], ...], float]] = []
         self._cold = True
 
-    def add(self, metric: Metric, value: float = 1, **dimensions: str) -> None:
+    def add(self, metric: metrics.Metric, value: float = 1, **dimensions: str) -> None:
         """Record a value. Raises ValueError if the dimensions are not the metric's."""
         if set(dimensions) != set(metric.dimensions):
             raise ValueError(f"{metric.name} has the dimensions {metric.dimensions}, not {tuple(dimensions)}")
@@ -94,24 +81,24 @@ class Meter:
         """Record the end of a run, if there is one."""
         if ending is None:
             return
-        self.add(RUNS_ENDED, Outcome=ending.outcome, Reason=ending.reason)
-        self.add(SETTLED_USD_MICROS, ending.charge_usd_micros)
-        self.add(REFUNDED_USD_MICROS, ending.refund_usd_micros)
+        self.add(metrics.RUNS_ENDED, Outcome=ending.outcome, Reason=ending.reason)
+        self.add(metrics.SETTLED_USD_MICROS, ending.charge_usd_micros)
+        self.add(metrics.REFUNDED_USD_MICROS, ending.refund_usd_micros)
 
-    def scanned(self, scan: str, report: ScanReport, moved: Metric = INTERVENTIONS) -> None:
+    def scanned(self, scan: str, report: ScanReport, moved: metrics.Metric = metrics.INTERVENTIONS) -> None:
         """Record one scan of a job; `moved` is the metric of moved rows where moving them is routine."""
         self.add(moved, report.ended, **({"Scan": scan} if moved.dimensions else {}))
-        self.add(LEFT_FOR_NEXT_TICK, report.failed, Scan=scan)
-        self.add(STOPPED_EARLY, int(report.stopped_early), Scan=scan)
+        self.add(metrics.LEFT_FOR_NEXT_TICK, report.failed, Scan=scan)
+        self.add(metrics.STOPPED_EARLY, int(report.stopped_early), Scan=scan)
         for ending in report.endings:
             self.run_ended(ending)
 
     def observed(self, steps: Sequence[Step], outage: str | None) -> None:
         """Record an observation of a workspace: its steps, and an outage of the provider."""
         for step in steps:
-            self.add(WORKSPACE_STEPS, Kind=step.kind, Operation=step.operation)
+            self.add(metrics.WORKSPACE_STEPS, Kind=step.kind, Operation=step.operation)
         if outage is not None:
-            self.add(WORKSPACE_OUTAGES)
+            self.add(metrics.WORKSPACE_OUTAGES)
 
     def emit(self, function: str) -> None:
         """Write the recorded values at the end of an invocation; `function` is the Lambda function's name.
@@ -121,14 +108,14 @@ class Meter:
         measured, self._measured = self._measured, []
         if self._cold:
             self._cold = False
-            measured.append((COLD_STARTS, (), 1))
+            measured.append((metrics.COLD_STARTS, (), 1))
         lines: dict[tuple[tuple[str, str], ...], AmazonCloudWatchEMFProvider] = {}
         for metric, own, value in measured:
             line = lines.get(own)
             if line is None:
-                dimensions = {FUNCTION: function, **dict(own)}
+                dimensions = {metrics.FUNCTION: function, **dict(own)}
                 # An empty service: otherwise powertools would add one from the environment as a dimension.
-                line = AmazonCloudWatchEMFProvider(namespace=NAMESPACE, dimension_set=dimensions, service="")
+                line = AmazonCloudWatchEMFProvider(namespace=metrics.NAMESPACE, dimension_set=dimensions, service="")
                 lines[own] = line
             line.add_metric(metric.name, metric.unit, value)
         for line in lines.values():

@@ -4,17 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpp.workspaces.model import (
-    ARCHIVE_READY,
-    HEALTHY,
-    VOLUME_READY,
-    Archive,
-    Condition,
-    Conditions,
-    ErrorInfo,
-    Phase,
-    is_container_condition,
-)
+from dpp.workspaces import model
 from dpp.workspaces.ports import ArchiveObject, Observation
 
 CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
@@ -22,7 +12,7 @@ ARCHIVE_ACCESS_ERROR = "ArchiveAccessError"
 
 
 def observe_archive(
-    archive_key: str | None, proof: Archive | None, found: ArchiveObject | None, now: datetime
+    archive_key: str | None, proof: model.Archive | None, found: ArchiveObject | None, now: datetime
 ) -> Observation:
     """The condition `storage.archive_ready`, with its five reasons (003 §1).
 
@@ -55,7 +45,7 @@ class ObservedState:
     volume: Observation
     archive: Observation
     archive_key: str | None
-    error_info: ErrorInfo | None
+    error_info: model.ErrorInfo | None
 
 
 def judge_health(observed: ObservedState) -> Observation:
@@ -71,37 +61,37 @@ def judge_health(observed: ObservedState) -> Observation:
     return Observation(True, "Healthy", "The workspace is healthy.")
 
 
-def conditions_after(before: Conditions, observed: ObservedState, now: datetime) -> Conditions:
+def conditions_after(before: model.Conditions, observed: ObservedState, now: datetime) -> model.Conditions:
     """The conditions after an observation. A transition time stays if the status does."""
     found = {
         **observed.containers,
-        VOLUME_READY: observed.volume,
-        ARCHIVE_READY: observed.archive,
-        HEALTHY: judge_health(observed),
+        model.VOLUME_READY: observed.volume,
+        model.ARCHIVE_READY: observed.archive,
+        model.HEALTHY: judge_health(observed),
     }
     return {name: _condition(before.get(name), one, now) for name, one in found.items()}
 
 
-def _condition(before: Condition | None, found: Observation, now: datetime) -> Condition:
+def _condition(before: model.Condition | None, found: Observation, now: datetime) -> model.Condition:
     kept = before is not None and before.status == found.ready
     since = before.last_transition_time if before is not None and kept else now
-    return Condition(found.ready, found.reason, found.message, since)
+    return model.Condition(found.ready, found.reason, found.message, since)
 
 
-def calculate_phase(conditions: Conditions, deleted_at: datetime | None) -> Phase:
+def calculate_phase(conditions: model.Conditions, deleted_at: datetime | None) -> model.Phase:
     """The phase of these conditions, by the document's priority (003 §5); a missing condition counts as false."""
     if deleted_at is not None:
-        return Phase.DELETED
-    if not _is_true(conditions, HEALTHY, if_missing=True):
-        return Phase.ERROR
-    volume = _is_true(conditions, VOLUME_READY)
-    if volume and any(one.status for name, one in conditions.items() if is_container_condition(name)):
-        return Phase.RUNNING
+        return model.Phase.DELETED
+    if not _is_true(conditions, model.HEALTHY, if_missing=True):
+        return model.Phase.ERROR
+    volume = _is_true(conditions, model.VOLUME_READY)
+    if volume and any(one.status for name, one in conditions.items() if model.is_container_condition(name)):
+        return model.Phase.RUNNING
     if volume:
-        return Phase.STANDBY
-    return Phase.ARCHIVED if _is_true(conditions, ARCHIVE_READY) else Phase.PENDING
+        return model.Phase.STANDBY
+    return model.Phase.ARCHIVED if _is_true(conditions, model.ARCHIVE_READY) else model.Phase.PENDING
 
 
-def _is_true(conditions: Conditions, name: str, *, if_missing: bool = False) -> bool:
+def _is_true(conditions: model.Conditions, name: str, *, if_missing: bool = False) -> bool:
     condition = conditions.get(name)
     return if_missing if condition is None else condition.status

@@ -16,16 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 from dpp.lifecycle.flow.errors import SourceUnavailable
 from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, MAX_URL, EventKind, NewEvent, Source, Subject, bounded
 from dpp.lifecycle.flow.ports import Outside, OutsideReply, OutsideRequest, Target
-from dpp.lifecycle.flow.sources.polling import (
-    EventSink,
-    PollResult,
-    PollState,
-    RateLimited,
-    ReplyTooLarge,
-    json_of,
-    require_ok,
-    wait_seconds,
-)
+from dpp.lifecycle.flow.sources import polling
 
 MAX_PAGES = 100
 """5,000 unread notifications; the limit ends an endless chain of Link headers."""
@@ -117,7 +108,7 @@ def same_login(one: str, other: str) -> bool:
     return one.casefold() == other.casefold()
 
 
-def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> PollResult:
+def poll(outside: Outside, login: str, state: polling.PollState, sink: polling.EventSink) -> polling.PollResult:
     """Accept the events in the notifications of `login`. Raises SourceUnavailable if not all were accepted.
 
     Events accepted by then stay accepted, and are duplicates for the next poll. A page is read completely or not at
@@ -127,10 +118,10 @@ def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> Pol
     wait = 1
     for page in range(1, MAX_PAGES + 1):
         reply = _ask_page(outside, page, state.etag if page == 1 else None)
-        wait = max(wait, wait_seconds(reply.headers, state.started_at))
+        wait = max(wait, polling.wait_seconds(reply.headers, state.started_at))
         if page == 1 and reply.status == 304 and state.etag is not None:
-            return PollResult(state.etag, not_modified=True, wait_seconds=wait)
-        items = json_of(require_ok(reply, Source.GITHUB, state.started_at), Source.GITHUB)
+            return polling.PollResult(state.etag, not_modified=True, wait_seconds=wait)
+        items = polling.json_of(polling.require_ok(reply, Source.GITHUB, state.started_at), Source.GITHUB)
         if not isinstance(items, list):
             raise SourceUnavailable("GITHUB_NO_LIST")
         if page == 1:
@@ -138,7 +129,7 @@ def poll(outside: Outside, login: str, state: PollState, sink: EventSink) -> Pol
         for item in items:
             _take(outside, login, state, sink, item)
         if not _NEXT.search(reply.headers.get("link", "")):
-            return PollResult(etag, not_modified=False, wait_seconds=wait)
+            return polling.PollResult(etag, not_modified=False, wait_seconds=wait)
     raise SourceUnavailable("GITHUB_PAGES_WITHOUT_END")
 
 
@@ -152,7 +143,7 @@ def _storable(etag: str | None) -> str | None:
     return etag if etag and _ETAG.fullmatch(etag) else None
 
 
-def _take(outside: Outside, login: str, state: PollState, sink: EventSink, raw: Any) -> None:
+def _take(outside: Outside, login: str, state: polling.PollState, sink: polling.EventSink, raw: Any) -> None:
     """Accept one notification if its reason is ours; skip it if it can't be read."""
     try:
         notification = _Notification.model_validate(raw)
@@ -197,10 +188,10 @@ def _fetch(outside: Outside, path: str, now: datetime) -> Item | None:
     request = OutsideRequest(target=Target.GITHUB, method="GET", path=f"/repos/{path}", headers=_HEADERS)
     reply = outside.ask(request)
     try:
-        body = json_of(require_ok(reply, Source.GITHUB, now), Source.GITHUB)
-    except RateLimited:
+        body = polling.json_of(polling.require_ok(reply, Source.GITHUB, now), Source.GITHUB)
+    except polling.RateLimited:
         raise
-    except ReplyTooLarge:
+    except polling.ReplyTooLarge:
         return None
     except SourceUnavailable:
         if 300 <= reply.status < 500 and reply.status not in {401, 408}:

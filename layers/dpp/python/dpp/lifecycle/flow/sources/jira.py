@@ -15,15 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dpp.lifecycle.flow.errors import SourceUnavailable, UnreadableDelivery
 from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, MAX_URL, EventKind, NewEvent, Source, Subject, bounded
 from dpp.lifecycle.flow.ports import Outside, OutsideRequest, Target
-from dpp.lifecycle.flow.sources.polling import (
-    POLL_SECONDS,
-    EventSink,
-    PollResult,
-    PollState,
-    ReplyTooLarge,
-    json_of,
-    require_ok,
-)
+from dpp.lifecycle.flow.sources import polling
 from dpp.platform.strict_json import Json
 
 MAX_PAGES = 200
@@ -70,7 +62,7 @@ class _Delivery(BaseModel):
     user: _Person | None = None
 
 
-def poll(outside: Outside, jql: str, state: PollState, sink: EventSink) -> PollResult:
+def poll(outside: Outside, jql: str, state: polling.PollState, sink: polling.EventSink) -> polling.PollResult:
     """Accept the changes of the filter's issues. Raises SourceUnavailable if not all were accepted."""
     token: str | None = None
     for _ in range(MAX_PAGES):
@@ -84,14 +76,14 @@ def poll(outside: Outside, jql: str, state: PollState, sink: EventSink) -> PollR
             if not sink.is_known(event.event_id):
                 sink.accept(event)
         if following is None:
-            return PollResult(None, not_modified=False, wait_seconds=POLL_SECONDS)
+            return polling.PollResult(None, not_modified=False, wait_seconds=polling.POLL_SECONDS)
         if following == token:
             break
         token = following
     raise SourceUnavailable("JIRA_PAGES_WITHOUT_END")
 
 
-def filter_since(jql: str, state: PollState) -> str:
+def filter_since(jql: str, state: polling.PollState) -> str:
     """The filter with the time added. The time is relative: Jira reads an absolute time in the user's own zone."""
     minutes = max(1, math.ceil((state.started_at - state.since).total_seconds() / 60))
     return f'({_ORDER.sub("", jql).strip()}) AND updated >= "-{minutes}m" ORDER BY updated ASC'
@@ -122,11 +114,11 @@ def text_of(document: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", "".join(parts)).strip()
 
 
-def _page(outside: Outside, jql: str, state: PollState, token: str | None) -> tuple[list[Any], str | None]:
+def _page(outside: Outside, jql: str, state: polling.PollState, token: str | None) -> tuple[list[Any], str | None]:
     """A page of issues and the token of the next page, None for the last; without descriptions if it is too large."""
     try:
         body = _ask(outside, jql, state, token, f"{_FIELDS},description")
-    except ReplyTooLarge:
+    except polling.ReplyTooLarge:
         body = _ask(outside, jql, state, token, _FIELDS)
     issues = body.get("issues") if isinstance(body, dict) else None
     if not isinstance(issues, list):
@@ -139,7 +131,7 @@ def _page(outside: Outside, jql: str, state: PollState, token: str | None) -> tu
     return issues, following
 
 
-def _ask(outside: Outside, jql: str, state: PollState, token: str | None, fields: str) -> Any:
+def _ask(outside: Outside, jql: str, state: polling.PollState, token: str | None, fields: str) -> Any:
     query = {"jql": filter_since(jql, state), "fields": fields, "maxResults": str(_PAGE)}
     if token is not None:
         query["nextPageToken"] = token
@@ -148,7 +140,7 @@ def _ask(outside: Outside, jql: str, state: PollState, token: str | None, fields
         raise SourceUnavailable("JIRA_FILTER_TOO_LONG")
     headers = {"accept": "application/json"}
     reply = outside.ask(OutsideRequest(target=Target.JIRA, method="GET", path=path, headers=headers))
-    return json_of(require_ok(reply, Source.JIRA, state.started_at), Source.JIRA)
+    return polling.json_of(polling.require_ok(reply, Source.JIRA, state.started_at), Source.JIRA)
 
 
 def _event(issue: _Issue, actor: _Person | None = None) -> NewEvent:
