@@ -4,7 +4,7 @@ For a metric of `dpp.platform.observability.metrics`, add a line to `_platform`.
 `dpp.platform.observability.limits`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dpp.auth_errors.machine import DecisionType
 from dpp.auth_errors.model import DecidedBy
@@ -12,21 +12,10 @@ from dpp.lifecycle.flow.model import Source
 from dpp.lifecycle.flow.ports import Role
 from dpp.platform.observability import limits, metrics
 from dpp.platform.observability.metrics import Metric
+from dpp_cdk.functions import table
 from dpp_cdk.functions.spec import FunctionSpec, Part
-from dpp_cdk.functions.table import (
-    AUTH_ERRORS_CONSUME,
-    AUTH_ERRORS_PUBLISH,
-    JOBS,
-    LIFECYCLE_CHAMBERLAIN,
-    LIFECYCLE_KING,
-    LIFECYCLE_SENTINEL,
-    OPS_CYCLE,
-    RUN_RECONCILE,
-    WORKSPACES_CONTROL,
-    WORKSPACES_STORAGE,
-    functions_of,
-)
 from dpp_cdk.monitoring.alarm_spec import (
+    AT_LEAST,
     BELOW,
     MISSING_IS_BREACHING,
     AlarmSpec,
@@ -56,7 +45,7 @@ def alarms(names: ResourceNames, size: Size) -> Iterator[AlarmSpec]:
         yield from _workspaces(names)
     if Part.LIFECYCLE in names.parts:
         yield from _roles(names)
-    for spec in functions_of(names.parts):
+    for spec in table.functions_of(names.parts):
         yield from _function(spec, names)
     if names.database:
         yield from _database(names.database, size)
@@ -72,8 +61,8 @@ def _platform(names: ResourceNames) -> Iterator[AlarmSpec]:
         (limits.RUNS_DISPUTED, metrics.RUNS_DISPUTED, 1),
         (limits.STUCK_CLAIMS, metrics.STUCK_CLAIMS, 2),
     ):
-        yield at_limit(limit, platform_metric(metric, RUN_RECONCILE, names.stage, "Maximum"), periods)
-    for spec in JOBS:
+        yield at_limit(limit, platform_metric(metric, table.RUN_RECONCILE, names.stage, "Maximum"), periods)
+    for spec in table.JOBS:
         job = spec.name.removeprefix("run_").replace("_", " ")
         yield _silent(spec, job, names)
 
@@ -97,10 +86,12 @@ def _lifecycle(names: ResourceNames) -> Iterator[AlarmSpec]:
         (limits.CLEANUP_FAILED, metrics.CLASSES_GIVEN_UP),
         (limits.THREADS_OVERDUE, metrics.THREADS_OVERDUE),
     ):
-        yield at_limit(limit, platform_metric(metric, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum"))
+        yield at_limit(limit, platform_metric(metric, table.LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum"))
     yield at_limit(
         limits.ROLE_DEAD,
-        platform_metric(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=Role.CHAMBERLAIN),
+        platform_metric(
+            metrics.ROLE_SILENCE, table.LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=Role.CHAMBERLAIN
+        ),
         subject=Role.CHAMBERLAIN.lower(),
     )
 
@@ -111,7 +102,7 @@ def _roles(names: ResourceNames) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             limits.ROLE_DEAD.anchor,
             f"The {role.lower()} has sent no heartbeat for ten minutes, or never",
-            platform_metric(metrics.ROLE_SILENCE, LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=role),
+            platform_metric(metrics.ROLE_SILENCE, table.LIFECYCLE_CHAMBERLAIN, names.stage, "Maximum", Role=role),
             threshold=limits.ROLE_DEAD.at_least,
             missing=MISSING_IS_BREACHING,
             subject=role.lower(),
@@ -120,12 +111,12 @@ def _roles(names: ResourceNames) -> Iterator[AlarmSpec]:
         yield AlarmSpec(
             limits.SOURCE_FAILING.anchor,
             f"Three polls of {source.title()} failed in a row",
-            platform_metric(metrics.SOURCE_FAILURES, LIFECYCLE_SENTINEL, names.stage, "Maximum", Source=source),
+            platform_metric(metrics.SOURCE_FAILURES, table.LIFECYCLE_SENTINEL, names.stage, "Maximum", Source=source),
             threshold=limits.SOURCE_FAILING.at_least,
             subject=source.lower(),
         )
     for item, limit in limits.FLOW_STUCK.items():
-        watched = platform_metric(metrics.FLOW_AGE, LIFECYCLE_KING, names.stage, "Maximum", Item=item)
+        watched = platform_metric(metrics.FLOW_AGE, table.LIFECYCLE_KING, names.stage, "Maximum", Item=item)
         yield at_limit(limit, watched, 2, subject=item.lower())
 
 
@@ -133,7 +124,7 @@ def _tickets(names: ResourceNames) -> Iterator[AlarmSpec]:
     """Tickets and the ops cycle (TIX-6)."""
 
     def of_cycle(metric: Metric, **own: str) -> Watched:
-        return platform_metric(metric, OPS_CYCLE, names.stage, "Maximum", 5, **own)
+        return platform_metric(metric, table.OPS_CYCLE, names.stage, "Maximum", 5, **own)
 
     yield at_limit(limits.REAPER_BREAKER, of_cycle(metrics.REAPER_BREAKER))
     yield at_limit(limits.TICKETS_WAITING, of_cycle(metrics.TICKET_AGE), 2)
@@ -159,18 +150,18 @@ def _tickets(names: ResourceNames) -> Iterator[AlarmSpec]:
 
 def _auth_errors(names: ResourceNames) -> Iterator[AlarmSpec]:
     """The outbox and the consumer (AUTH-4, AUTH-5), and escalations by policies."""
-    yield _silent(AUTH_ERRORS_PUBLISH, "outbox", names)
+    yield _silent(table.AUTH_ERRORS_PUBLISH, "outbox", names)
     for limit, metric, periods in (
         (limits.OUTBOX_LAG, metrics.OUTBOX_LAG, 2),
         (limits.OUTBOX_DEAD, metrics.OUTBOX_DEAD, 1),
         (limits.EVENTS_DEAD, metrics.EVENTS_DEAD, 1),
     ):
-        yield at_limit(limit, platform_metric(metric, AUTH_ERRORS_PUBLISH, names.stage, "Maximum"), periods)
+        yield at_limit(limit, platform_metric(metric, table.AUTH_ERRORS_PUBLISH, names.stage, "Maximum"), periods)
     yield at_limit(
         limits.AUTH_ERRORS_ESCALATED,
         platform_metric(
             metrics.AUTH_ERROR_DECISIONS,
-            AUTH_ERRORS_CONSUME,
+            table.AUTH_ERRORS_CONSUME,
             names.stage,
             "Sum",
             DecisionType=DecisionType.ESCALATE,
@@ -181,14 +172,14 @@ def _auth_errors(names: ResourceNames) -> Iterator[AlarmSpec]:
 
 def _workspaces(names: ResourceNames) -> Iterator[AlarmSpec]:
     """Workspaces that do not reach their desired state, or wait for an operator (WS-4, WS-5)."""
-    yield _silent(WORKSPACES_CONTROL, "workspaces", names)
+    yield _silent(table.WORKSPACES_CONTROL, "workspaces", names)
     for limit, metric, periods in (
         (limits.WORKSPACE_HOME_LOST, metrics.WORKSPACES_LOST, 1),
         (limits.WORKSPACES_IN_ERROR, metrics.WORKSPACES_IN_ERROR, 2),
         (limits.WORKSPACE_OPERATION_STUCK, metrics.WORKSPACE_OPERATION_AGE, 2),
     ):
-        yield at_limit(limit, platform_metric(metric, WORKSPACES_CONTROL, names.stage, "Maximum"), periods)
-    for spec in (WORKSPACES_CONTROL, WORKSPACES_STORAGE):
+        yield at_limit(limit, platform_metric(metric, table.WORKSPACES_CONTROL, names.stage, "Maximum"), periods)
+    for spec in (table.WORKSPACES_CONTROL, table.WORKSPACES_STORAGE):
         yield AlarmSpec(
             "workspaces-outage",
             f"The provider of containers, volumes or archives does not answer {spec.name}",
@@ -200,7 +191,7 @@ def _workspaces(names: ResourceNames) -> Iterator[AlarmSpec]:
     yield AlarmSpec(
         "archives-silent",
         "No collection of archives has finished for three hours",
-        platform_metric(metrics.TICKS, WORKSPACES_STORAGE, names.stage, "Sum", 60),
+        platform_metric(metrics.TICKS, table.WORKSPACES_STORAGE, names.stage, "Sum", 60),
         threshold=1,
         periods=3,
         comparison=BELOW,
@@ -221,105 +212,58 @@ def _queue(names: ResourceNames) -> Iterator[AlarmSpec]:
 
 
 def _api(names: ResourceNames) -> Iterator[AlarmSpec]:
-    dimensions = {"ApiName": names.api, "Stage": names.stage}
-    yield AlarmSpec(
-        "api-5xx",
-        "More than one answer in a hundred is a 5xx",
-        Watched("AWS/ApiGateway", "5XXError", dimensions, "Average"),
-        threshold=0.01,
-        periods=2,
-    )
-    yield AlarmSpec(
-        "api-latency",
-        "One request in twenty takes over two seconds",
-        Watched("AWS/ApiGateway", "Latency", dimensions, "p95"),
-        threshold=2_000,
-        periods=3,
+    resource = ("AWS/ApiGateway", {"ApiName": names.api, "Stage": names.stage}, "")
+    yield from _of_aws(
+        *resource,
+        ("api-5xx", "More than one answer in a hundred is a 5xx", "5XXError", "Average", 0.01, 2),
+        ("api-latency", "One request in twenty takes over two seconds", "Latency", "p95", 2_000, 3),
     )
 
 
 def _function(spec: FunctionSpec, names: ResourceNames) -> Iterator[AlarmSpec]:
-    dimensions = {"FunctionName": spec.function_name(names.stage)}
-    yield AlarmSpec(
-        "function-errors",
-        f"{spec.name} fails",
-        Watched("AWS/Lambda", "Errors", dimensions, "Sum"),
-        threshold=1 if not spec.is_shifted_gradually else 5,  # one error is a whole tick, but only one request
-        subject=spec.name,
-    )
+    resource = ("AWS/Lambda", {"FunctionName": spec.function_name(names.stage)}, spec.name)
+    failures = 1 if not spec.is_shifted_gradually else 5  # one error is a whole tick, but only one request
+    yield from _of_aws(*resource, ("function-errors", f"{spec.name} fails", "Errors", "Sum", failures, 1))
     if not isinstance(spec.timing, DeployTiming | OperatorTiming):  # their callers notice a timeout themselves
-        yield AlarmSpec(
-            "function-duration-near-timeout",
-            f"{spec.name} takes 90 % of its timeout",
-            Watched("AWS/Lambda", "Duration", dimensions, "Maximum"),
-            threshold=900 * spec.timing.timeout_seconds,  # 90 %, in milliseconds
-            subject=spec.name,
-        )
-    yield AlarmSpec(
-        "function-throttles",
-        f"{spec.name} is throttled: the account's concurrency is used up",
-        Watched("AWS/Lambda", "Throttles", dimensions, "Sum"),
-        threshold=1,
-        periods=3,
-        subject=spec.name,
-    )
+        longest = 900 * spec.timing.timeout_seconds  # 90 %, in milliseconds
+        says = f"{spec.name} takes 90 % of its timeout"
+        yield from _of_aws(*resource, ("function-duration-near-timeout", says, "Duration", "Maximum", longest, 1))
+    says = f"{spec.name} is throttled: the account's concurrency is used up"
+    yield from _of_aws(*resource, ("function-throttles", says, "Throttles", "Sum", 1, 3))
 
 
 def _database(identifier: str, size: Size) -> Iterator[AlarmSpec]:
-    def watched(name: str, statistic: str) -> Watched:
-        return Watched("AWS/RDS", name, {"DBInstanceIdentifier": identifier}, statistic)
-
-    database = size.database
-    yield AlarmSpec(
-        "database-cpu", "Postgres uses over 80 % of its CPU", watched("CPUUtilization", "Average"), 80, periods=3
-    )
-    yield AlarmSpec(
-        "database-connections",
-        "80 % of Postgres's connections are in use",
-        watched("DatabaseConnections", "Maximum"),
-        threshold=round(0.8 * database.max_connections),
-        periods=2,
-    )
-    yield AlarmSpec(
-        "database-storage",
-        "Postgres's free storage is less than a tenth of its initial storage",
-        watched("FreeStorageSpace", "Minimum"),
-        threshold=database.storage_gib * 2**30 / 10,
-        comparison=BELOW,
-    )
-    yield AlarmSpec(
-        "database-memory",
-        "Postgres has less than 64 MiB of free memory",
-        watched("FreeableMemory", "Minimum"),
-        threshold=64 * 2**20,
-        periods=3,
-        comparison=BELOW,
+    connections = round(0.8 * size.database.max_connections)
+    tenth = size.database.storage_gib * 2**30 / 10
+    in_use = "80 % of Postgres's connections are in use"
+    little = "Postgres's free storage is less than a tenth of its initial storage"
+    resource = ("AWS/RDS", {"DBInstanceIdentifier": identifier}, "")
+    yield from _of_aws(
+        *resource,
+        ("database-cpu", "Postgres uses over 80 % of its CPU", "CPUUtilization", "Average", 80, 3),
+        ("database-connections", in_use, "DatabaseConnections", "Maximum", connections, 2),
+        ("database-storage", little, "FreeStorageSpace", "Minimum", tenth, 1),
+        ("database-memory", "Postgres has less than 64 MiB of free memory", "FreeableMemory", "Minimum", 64 * 2**20, 3),
     )
 
 
 def _cache(node: str) -> Iterator[AlarmSpec]:
-    def watched(name: str, statistic: str) -> Watched:
-        return Watched("AWS/ElastiCache", name, {"CacheClusterId": node}, statistic)
+    full = f"{node} is three quarters full; when full, it refuses every reservation"
+    resource = ("AWS/ElastiCache", {"CacheClusterId": node}, node)
+    yield from _of_aws(
+        *resource,
+        ("cache-memory", full, "DatabaseMemoryUsagePercentage", "Maximum", 75, 1),
+        ("cache-evictions", f"{node} evicted a key, possibly a budget", "Evictions", "Sum", 1, 1),
+        ("cache-cpu", f"{node} uses over 80 % of its CPU", "EngineCPUUtilization", "Average", 80, 3),
+    )
 
-    yield AlarmSpec(
-        "cache-memory",
-        f"{node} is three quarters full; when full, it refuses every reservation",
-        watched("DatabaseMemoryUsagePercentage", "Maximum"),
-        threshold=75,
-        subject=node,
-    )
-    yield AlarmSpec(
-        "cache-evictions",
-        f"{node} evicted a key, possibly a budget",
-        watched("Evictions", "Sum"),
-        threshold=1,
-        subject=node,
-    )
-    yield AlarmSpec(
-        "cache-cpu",
-        f"{node} uses over 80 % of its CPU",
-        watched("EngineCPUUtilization", "Average"),
-        threshold=80,
-        periods=3,
-        subject=node,
-    )
+
+def _of_aws(
+    namespace: str, dimensions: Mapping[str, str], subject: str, *rows: tuple[str, str, str, str, float, int]
+) -> Iterator[AlarmSpec]:
+    """Alarms of AWS's own metrics of a resource; a row is the anchor, the description, the metric, its statistic, the
+    threshold and the periods. A minimum must not fall below its threshold, other values must not reach theirs."""
+    for anchor, says, metric, statistic, threshold, periods in rows:
+        watched = Watched(namespace, metric, dimensions, statistic)
+        comparison = BELOW if statistic == "Minimum" else AT_LEAST
+        yield AlarmSpec(anchor, says, watched, threshold, periods, comparison, subject=subject)
