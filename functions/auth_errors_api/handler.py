@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -52,7 +51,7 @@ class Wiring:
 @cache
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
-    settings = AuthErrorsApiSettings.load(os.environ)
+    settings = AuthErrorsApiSettings.load()
     return Wiring(Database(settings.database), Waker(Queue(settings.wake_queue_url)))
 
 

@@ -1,12 +1,8 @@
 """The consumer of authentication errors' events (AUTH-5, AUTH-7)."""
 
-import os
 from functools import cache
-from typing import Any
 
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.auth_errors.config import EventDeadLetterSettings, EventQueueSettings, RetrySettings, WakeQueueSettings
 from dpp.auth_errors.outbox.consume import Consumed, ConsumeEffects, consume
@@ -16,8 +12,7 @@ from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings
 from dpp.platform.db.postgres import Database
 from dpp.platform.errors import QueueUnavailable
-from dpp.platform.message_batch import ReturnMessage, process_batch
-from dpp.platform.observability.invocation import invocation
+from dpp.platform.message_batch import ReturnMessage, batch_handler
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import AUTH_ERROR_DECISIONS, EVENT_AGE, EVENTS
@@ -35,7 +30,7 @@ class AuthErrorsConsumeSettings(
 @cache
 def wiring() -> tuple[ConsumeEffects, Queue]:
     """The connections that consuming uses, and the event queue; connections open at their first use."""
-    settings = AuthErrorsConsumeSettings.load(os.environ)
+    settings = AuthErrorsConsumeSettings.load()
     effects = ConsumeEffects.of(
         Database(settings.database),
         Queue(settings.event_dead_letter_queue_url),
@@ -83,7 +78,4 @@ def _measure(consumed: Consumed) -> None:
         )
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the response names the messages to deliver again."""
-    return process_batch(logger, work_on, event, context)
+handler = batch_handler(logger, meter, work_on)

@@ -1,6 +1,5 @@
 """The outbox's publisher, invoked for each new event and by a schedule once a minute (AUTH-4)."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -29,7 +28,7 @@ class AuthErrorsPublishSettings(PostgresSettings, EventQueueSettings, RetrySetti
 @cache
 def wiring() -> PublishEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = AuthErrorsPublishSettings.load(os.environ)
+    settings = AuthErrorsPublishSettings.load()
     return PublishEffects(Database(settings.database), Queue(settings.event_queue_url), settings.policy)
 
 

@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -67,7 +66,7 @@ def probes_of(database: Database, client: RedisClient, storage: ObjectStore, que
 @cache
 def wiring() -> Wiring:
     """Read the environment and build. The timeouts are short, so that a silent dependency is reported in time."""
-    settings = HealthSettings.load(os.environ)
+    settings = HealthSettings.load()
     database = Database(settings.database, reply_timeout_seconds=_REPLY_TIMEOUT_SECONDS)
     client = redis.connect(settings.redis, cluster=settings.redis_cluster, timeout_seconds=_REPLY_TIMEOUT_SECONDS)
     # Created here and not by the probes' threads: boto3 cannot create two clients at once.

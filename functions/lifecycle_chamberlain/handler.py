@@ -3,7 +3,6 @@
 Runs every minute.
 """
 
-import os
 from functools import cache
 from typing import Any
 
@@ -44,7 +43,7 @@ def wiring() -> tuple[CleanerEffects, Wake]:
 
     A deployment without the envoy announces nothing: its messages would wait forever.
     """
-    settings = LifecycleChamberlainSettings.load(os.environ)
+    settings = LifecycleChamberlainSettings.load()
     effects = CleanerEffects(
         database=Database(settings.database),
         storage=ObjectStore(settings.state_bucket),

@@ -1,6 +1,5 @@
 """The envoy (notifier): sends messages to Slack (LIFE-5). Runs on a schedule and when another role wakes it."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -25,7 +24,7 @@ class LifecycleEnvoySettings(PostgresSettings, OutsideSettings, ChannelSettings)
 @cache
 def wiring() -> NotifierEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = LifecycleEnvoySettings.load(os.environ)
+    settings = LifecycleEnvoySettings.load()
     outside = OutsideFunction(settings.outside_function)
     return NotifierEffects(Database(settings.database), outside, settings.slack_channel)
 

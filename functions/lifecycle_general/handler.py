@@ -3,7 +3,6 @@
 Runs on a schedule and when another role wakes it.
 """
 
-import os
 from functools import cache
 from typing import Any
 
@@ -30,7 +29,7 @@ class LifecycleGeneralSettings(SubmitSettings, StorageSettings, StateSettings, T
 @cache
 def wiring() -> RunnerEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = LifecycleGeneralSettings.load(os.environ)
+    settings = LifecycleGeneralSettings.load()
     submits = SubmitEffects.connect(settings)
     return RunnerEffects(
         submits.database,

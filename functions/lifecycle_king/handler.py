@@ -3,7 +3,6 @@
 Runs on a schedule and when another role wakes it.
 """
 
-import os
 from functools import cache
 from typing import Any
 
@@ -29,7 +28,7 @@ class LifecycleKingSettings(PostgresSettings, WakesGeneral, WakesEnvoy):
 @cache
 def wiring() -> DispatcherEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = LifecycleKingSettings.load(os.environ)
+    settings = LifecycleKingSettings.load()
     return DispatcherEffects(Database(settings.database), WakeByInvocation(settings.functions))
 
 

@@ -1,6 +1,5 @@
 """Sends one request to GitHub, Jira or Slack, for the functions in the VPC, which cannot reach them (PLAT-2)."""
 
-import os
 from functools import cache, partial
 from typing import Any
 
@@ -25,7 +24,7 @@ class LifecycleOutsideSettings(CredentialSettings):
 @cache
 def wiring() -> Egress:
     """Read the environment, and fetch the secret if one is named."""
-    settings = LifecycleOutsideSettings.load(os.environ)
+    settings = LifecycleOutsideSettings.load()
     return Egress(of_secret(settings.lifecycle_secret_arn, partial(Credentials.of, settings)))
 
 

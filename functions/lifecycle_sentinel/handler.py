@@ -1,6 +1,5 @@
 """The sentinel (poller): polls the sources that are due and takes in new events (LIFE-1, LIFE-7). Runs every minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -27,7 +26,7 @@ class LifecycleSentinelSettings(PostgresSettings, SourcesSettings, OutsideSettin
 @cache
 def wiring() -> PollerEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = LifecycleSentinelSettings.load(os.environ)
+    settings = LifecycleSentinelSettings.load()
     return PollerEffects(
         database=Database(settings.database),
         outside=OutsideFunction(settings.outside_function),

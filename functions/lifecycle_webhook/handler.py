@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from functools import cache, partial
 
 from aws_lambda_powertools.event_handler import Response
@@ -38,7 +37,7 @@ class LifecycleWebhookSettings(
 @cache
 def wiring() -> deliveries.WebhookEffects:
     """Read the environment, fetch the secret if one is named, and build; connections open at their first use."""
-    settings = LifecycleWebhookSettings.load(os.environ)
+    settings = LifecycleWebhookSettings.load()
     return deliveries.WebhookEffects(
         database=Database(settings.database),
         wake=WakeByInvocation(settings.functions),

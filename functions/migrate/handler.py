@@ -5,7 +5,6 @@ run in one transaction, so a failure changes nothing. A rollback sends the previ
 is, since a release's migrations must leave the previous release working (docs/architecture.md).
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +44,7 @@ class Wiring:
 
 def wiring() -> Wiring:
     """Read the environment for each request: a deployment sends one, and the password may have been rotated."""
-    settings = MigrateSettings.load(os.environ)
+    settings = MigrateSettings.load()
 
     def upgrade(seconds: int) -> str | None:
         patience = runner.Patience(lock_seconds=LOCK_SECONDS, statement_seconds=seconds)

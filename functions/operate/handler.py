@@ -4,7 +4,6 @@ The log has the command's words, except the text of an answer to a task, and nev
 (RUN-31). CloudTrail records the caller if a trail records Lambda's data events (docs/deploy.md).
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -53,7 +52,7 @@ class OperateSettings(
 @cache
 def wiring() -> Callable[[Sequence[str], int], Ran]:
     """Check the whole environment once; each command then reads its own part. Raises ConfigurationError."""
-    OperateSettings.load(os.environ)
+    OperateSettings.load()
     app = operator_app()
     return lambda words, columns: run(app, words, columns)
 

@@ -1,6 +1,5 @@
 """The ops cycle: emergency stop, reaper, tickets (TIX-6). Runs every minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -35,7 +34,7 @@ class OpsCycleSettings(
 @cache
 def wiring() -> CycleEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = OpsCycleSettings.load(os.environ)
+    settings = OpsCycleSettings.load()
     database = Database(settings.database)
     owners = Owners(
         database,

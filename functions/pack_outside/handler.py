@@ -36,7 +36,7 @@ class PackOutsideSettings(DecisionEngineSettings):
 @cache
 def wiring() -> PackProcess:
     """Read the environment, fetch the engine's key if it is given by ARN, and start the first process."""
-    settings = PackOutsideSettings.load(os.environ)
+    settings = PackOutsideSettings.load()
     environ = dict(os.environ)
     if settings.openai_api_key is None and settings.openai_api_key_secret_arn is not None:
         from dpp.platform.aws import secrets  # noqa: PLC0415 - boto3, which most deployments do not need here

@@ -1,6 +1,5 @@
 """The reaper: fails the runs whose worker vanished (RUN-20). Runs every half minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -24,7 +23,7 @@ class RunReaperSettings(PostgresSettings, RedisSettings):
 @cache
 def wiring() -> tuple[FinalizeEffects, Database]:
     """The connections that end runs, and a second database connection for the scan."""
-    settings = RunReaperSettings.load(os.environ)
+    settings = RunReaperSettings.load()
     ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
     return FinalizeEffects(Database(settings.database), ledger), Database(settings.database)
 

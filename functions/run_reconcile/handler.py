@@ -1,6 +1,5 @@
 """Reconcile: finishes what a crash interrupted (RUN-22, D3, D5). Runs every minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -26,7 +25,7 @@ class RunReconcileSettings(PostgresSettings, RedisSettings, QueueSettings, Stora
 @cache
 def wiring() -> tuple[ReconcileEffects, Database]:
     """The connections that reconcile uses, and a second database connection for the scans."""
-    settings = RunReconcileSettings.load(os.environ)
+    settings = RunReconcileSettings.load()
     effects = ReconcileEffects(
         database=Database(settings.database),
         ledger=Ledger.connect(settings.redis, cluster=settings.redis_cluster),

@@ -1,6 +1,5 @@
 """Retention of runs: tombstones after 30 days, inputs deleted after an hour (RUN-12, D7, D8). Runs every minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -23,7 +22,7 @@ class RunRetentionSettings(PostgresSettings):
 @cache
 def wiring() -> tuple[Database, Database]:
     """A connection for the writes, and a second one for the scan."""
-    settings = RunRetentionSettings.load(os.environ)
+    settings = RunRetentionSettings.load()
     return Database(settings.database), Database(settings.database)
 
 

@@ -1,6 +1,5 @@
 """The sweeper: refunds runs that waited too long for a worker (RUN-21). Runs every minute."""
 
-import os
 from functools import cache
 from typing import Any
 
@@ -24,7 +23,7 @@ class RunSweeperSettings(PostgresSettings, RedisSettings):
 @cache
 def wiring() -> tuple[FinalizeEffects, Database]:
     """The connections that end runs, and a second database connection for the scan."""
-    settings = RunSweeperSettings.load(os.environ)
+    settings = RunSweeperSettings.load()
     ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
     return FinalizeEffects(Database(settings.database), ledger), Database(settings.database)
 

@@ -44,7 +44,7 @@ class RunWorkerSettings(
 @cache
 def wiring() -> WorkEffects:
     """Read the environment, build, and start the first pack process."""
-    settings = RunWorkerSettings.load(os.environ)
+    settings = RunWorkerSettings.load()
     packs = PackProcess(os.environ)
     packs.prestart()
     return WorkEffects(

@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
@@ -44,7 +43,7 @@ class RunsMcpSettings(SubmitSettings):
 @cache
 def wiring() -> SubmitEffects:
     """Read the environment and build; connections open at their first use."""
-    return SubmitEffects.connect(RunsMcpSettings.load(os.environ))
+    return SubmitEffects.connect(RunsMcpSettings.load())
 
 
 @api.route("POST", "/mcp")

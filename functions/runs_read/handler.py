@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
@@ -37,7 +36,7 @@ class RunsReadSettings(PostgresSettings, RedisSettings, StorageSettings, Signing
 @cache
 def wiring() -> ReadEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = RunsReadSettings.load(os.environ)
+    settings = RunsReadSettings.load()
     ledger = Ledger.connect(settings.redis, cluster=settings.redis_cluster)
     role_arn = settings.signing_role_arn
     signer = Signer(assumed_role(role_arn) if role_arn else own_keys)

@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
@@ -33,7 +32,7 @@ class RunsSubmitSettings(SubmitSettings):
 @cache
 def wiring() -> SubmitEffects:
     """Read the environment and build; connections open at their first use."""
-    return SubmitEffects.connect(RunsSubmitSettings.load(os.environ))
+    return SubmitEffects.connect(RunsSubmitSettings.load())
 
 
 @api.route("POST", "/v1/runs")

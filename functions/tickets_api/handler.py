@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -52,7 +51,7 @@ class Wiring:
 @cache
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
-    settings = TicketsApiSettings.load(os.environ)
+    settings = TicketsApiSettings.load()
     database = Database(settings.database)
     reaping = ReapEffects(database, ObjectStore(settings.reports_bucket), settings.zone)
     return Wiring(database, reaping, settings.rules)

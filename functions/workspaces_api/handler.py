@@ -5,7 +5,6 @@ from dpp.platform.observability import cold_start
 # First, so that the garbage collector is off during the imports below.
 # isort: split
 
-import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -50,7 +49,7 @@ class Wiring:
 @cache
 def wiring() -> Wiring:
     """Read the environment and build; connections open at their first use."""
-    settings = WorkspacesApiSettings.load(os.environ)
+    settings = WorkspacesApiSettings.load()
     return Wiring(Database(settings.database), Queue(settings.observe_queue_url), settings.workspaces_per_tenant)
 
 

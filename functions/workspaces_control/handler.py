@@ -1,19 +1,14 @@
 """The control of workspaces: observes workspaces singly and as a fleet, and runs the ticks (WS-1, WS-5; D10)."""
 
-import os
 from functools import cache
-from typing import Any
 
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings
 from dpp.platform.db.postgres import Database
-from dpp.platform.message_batch import process_batch
+from dpp.platform.message_batch import batch_handler
 from dpp.platform.observability import metrics
-from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.workspaces.config import ObserveQueueSettings, WorkQueueSettings
@@ -34,7 +29,7 @@ class WorkspacesControlSettings(PostgresSettings, ObserveQueueSettings, WorkQueu
 @cache
 def wiring() -> ControlEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = WorkspacesControlSettings.load(os.environ)
+    settings = WorkspacesControlSettings.load()
     return ControlEffects(
         Database(settings.database),
         build_provider(settings),
@@ -78,7 +73,4 @@ def _tick(*, is_minute: bool) -> None:
     logger.info("tick done", extra={"seeded": report.seeded, "lowered": report.lowered})
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the response names the messages to deliver again."""
-    return process_batch(logger, work_on, event, context)
+handler = batch_handler(logger, meter, work_on)

@@ -1,18 +1,13 @@
 """The storage of workspaces: steps that take as long as a home is large, and archive cleanup (WS-10, WS-13)."""
 
-import os
 from functools import cache
-from typing import Any
 
-from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.platform.aws.queue import Queue
 from dpp.platform.config import PostgresSettings
 from dpp.platform.db.postgres import Database
-from dpp.platform.message_batch import process_batch
-from dpp.platform.observability.invocation import invocation
+from dpp.platform.message_batch import batch_handler
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import ARCHIVES_COLLECTED, ARCHIVES_COLLECTED_BYTES, ARCHIVES_REFUSED, TICKS
@@ -34,7 +29,7 @@ class WorkspacesStorageSettings(PostgresSettings, ObserveQueueSettings, WorkQueu
 @cache
 def wiring() -> ControlEffects:
     """Read the environment and build; connections open at their first use."""
-    settings = WorkspacesStorageSettings.load(os.environ)
+    settings = WorkspacesStorageSettings.load()
     return ControlEffects(
         Database(settings.database),
         build_provider(settings),
@@ -71,7 +66,4 @@ def _collect(after: str | None) -> None:
     logger.info("collected", extra={"by_verdict": found.by_verdict, "deleted": found.deleted})
 
 
-@invocation(logger, meter)
-def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Work on a batch; the response names the messages to deliver again."""
-    return process_batch(logger, work_on, event, context)
+handler = batch_handler(logger, meter, work_on)

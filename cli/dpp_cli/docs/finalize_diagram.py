@@ -85,6 +85,11 @@ def _touching(function: ast.FunctionDef) -> Iterator[str]:
     )
     for node in nodes:
         match node.func:
+            case ast.Attribute(attr="using"):  # Database.using calls its first argument
+                called = node.args[0]
+            case called:
+                pass
+        match called:
             case ast.Name(id=name) if name in STEPS:
                 yield name
             case ast.Attribute(value=ast.Name(id=("store" | "ledger" | "storage") as owner), attr=name):

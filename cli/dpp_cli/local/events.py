@@ -27,7 +27,7 @@ _DAY = re.compile(r"events-(\d{8})(\.\d+)?\.log")
 def zone() -> ZoneInfo:
     """The zone of the stack, DPP_TIME_ZONE. `up` refuses a wrong one; what only writes a log takes the default."""
     try:
-        return TimeZoneSettings.load(os.environ).zone
+        return TimeZoneSettings.load().zone
     except ConfigurationError:
         return TimeZoneSettings().zone
 

@@ -5,6 +5,7 @@ models which variables a function needs (`Settings.variables()`). Nothing reads 
 wiring calls `load` once, which names every missing or wrong variable.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -31,8 +32,8 @@ class Settings(BaseModel):
     """Sets of variables of which one must be complete; a model that inherits several needs one set of each."""
 
     @classmethod
-    def load(cls, environ: Mapping[str, str]) -> Self:
-        """Build the model from `environ`; empty values count as unset.
+    def load(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Build the model from the environment; empty values count as unset.
 
         Raises ConfigurationError naming every variable that is missing or wrong.
         """

@@ -9,7 +9,11 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import where
+from dpp.platform.observability.meter import Meter
+
+type BatchHandler = Callable[[dict[str, Any], LambdaContext], PartialItemFailureResponse]
 
 
 class ReturnMessage(Exception):
@@ -38,3 +42,13 @@ def process_batch(
     # A batch of which every message fails is not an error of the invocation: each counts its own receives.
     processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
     return process_partial_response(event=event, record_handler=logged, processor=processor, context=context)
+
+
+def batch_handler(logger: Logger, meter: Meter, work_on: Callable[[SQSRecord], None]) -> BatchHandler:
+    """A handler that works on a batch; its response names the messages to deliver again."""
+
+    @invocation(logger, meter)
+    def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+        return process_batch(logger, work_on, event, context)
+
+    return handler

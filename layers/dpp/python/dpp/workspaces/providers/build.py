@@ -41,7 +41,7 @@ def _aws(root: Path, archives: S3Archives) -> Provider:
     from dpp.workspaces.providers.efs_volumes import EfsVolumes  # noqa: PLC0415
     from dpp.workspaces.providers.fargate_containers import FargateContainers  # noqa: PLC0415
 
-    settings = AwsWorkspaceSettings.load(os.environ)
+    settings = AwsWorkspaceSettings.load()
     containers = FargateContainers(settings)
     if not root.is_mount():
         raise ConfigurationError(f"DPP_WORKSPACE_ROOT: no file system is mounted at {root}")
