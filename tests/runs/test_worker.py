@@ -134,7 +134,7 @@ def test_run_16_a_missed_heartbeat_is_not_a_lost_lease(world: World, error: type
     class Away:
         url = ""
 
-        def connection(self) -> Any:
+        def using(self, *_: object) -> Any:
             raise error
 
         def extend_visibility(self, *_: object) -> None:
