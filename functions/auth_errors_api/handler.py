@@ -73,8 +73,7 @@ def list_errors() -> Response[str]:
     """Errors, the newest occurrence first."""
     wired, _ = _authenticated()
     which, place, limit = http.read_filter(api.event)
-    page = wired.database.using(read.page, which, place, limit)
-    return api.json(200, http.page_view(page), {})
+    return api.json(200, http.page_view(wired.database.using(read.page, which, place, limit)), {})
 
 
 @api.route("GET", "/api/auth-errors/clusters")
@@ -82,16 +81,14 @@ def list_clusters() -> Response[str]:
     """The clusters with the latest occurrences."""
     wired, _ = _authenticated()
     query = read_query(api.event, ClusterQuery)
-    found = wired.database.using(store.clusters, query.limit)
-    return api.json(200, http.clusters_view(found), {})
+    return api.json(200, http.clusters_view(wired.database.using(store.clusters, query.limit)), {})
 
 
 @api.route("GET", "/api/auth-errors/clusters/<cluster_id>")
 def read_cluster(cluster_id: str) -> Response[str]:
     """One cluster."""
     wired, _ = _authenticated()
-    found = wired.database.using(read.cluster, parse_uuid(cluster_id))
-    return api.json(200, http.cluster_view(found), {})
+    return api.json(200, http.cluster_view(wired.database.using(read.cluster, parse_uuid(cluster_id))), {})
 
 
 @api.route("POST", "/api/auth-errors/clusters/<cluster_id>/decisions")
@@ -108,8 +105,7 @@ def decide_on_cluster(cluster_id: str) -> Response[str]:
 def read_one(auth_error_id: str) -> Response[str]:
     """An error with its clusters, decisions, history and events."""
     wired, _ = _authenticated()
-    whole = wired.database.using(read.read, parse_uuid(auth_error_id))
-    return api.json(200, http.whole_view(whole), {})
+    return api.json(200, http.whole_view(wired.database.using(read.read, parse_uuid(auth_error_id))), {})
 
 
 @api.route("POST", "/api/auth-errors/<auth_error_id>/decisions")

@@ -103,8 +103,7 @@ def latest_report() -> Response[str]:
 def report_of_snapshot(name: str) -> Response[str]:
     """An earlier report, by the name of its snapshot."""
     wired, _ = _authenticated()
-    kept = wired.database.using(reports.of_snapshot, name)
-    return api.json(200, kept.report, {})
+    return api.json(200, wired.database.using(reports.of_snapshot, name).report, {})
 
 
 @api.route("POST", "/api/tickets/reaper/run")
@@ -130,8 +129,7 @@ def read_one(request_id: str) -> Response[str]:
 def read_stop() -> Response[str]:
     """Read the emergency stop."""
     wired, _ = _authenticated()
-    found = wired.database.using(stop.read)
-    return api.json(200, http.stop_view(found, wired.reaping.zone), {})
+    return api.json(200, http.stop_view(wired.database.using(stop.read), wired.reaping.zone), {})
 
 
 @api.route("PUT", "/api/ops/emergency-stop")

@@ -77,8 +77,7 @@ def list_own() -> Response[str]:
     owner = _owner()
     phase, below, limit = http.read_page(api.event)
     page = list_page(owner, phase=phase, below=below, limit=limit)
-    now = owner.database.using(store.clock)
-    return api.json(200, http.page_view(page, now), {})
+    return api.json(200, http.page_view(page, owner.database.using(store.clock)), {})
 
 
 @api.route("GET", "/v1/workspaces/<workspace_id>")
