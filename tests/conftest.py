@@ -17,6 +17,7 @@ from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
 from tests.support.api import ApiClient
 from tests.support.databases import ReusedDatabase, new_database, prepare_template
+from tests.support.sessions import SESSIONS, share_sessions
 from tests.support.world import World
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of this process's own in it
@@ -111,15 +112,31 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeySe
 
 
 @pytest.fixture(scope="session")
-def reused_database(postgres_server: PostgresServer) -> ReusedDatabase:
+def reused_database(postgres_server: PostgresServer) -> Iterator[ReusedDatabase]:
     """The database of one test after the other."""
-    return ReusedDatabase(postgres_server)
+    reused = ReusedDatabase(postgres_server)
+    with pytest.MonkeyPatch.context() as patch:
+        share_sessions(patch)
+        yield reused
+    reused.drop()
+
+
+@pytest.fixture
+def own_sessions(reused_database: ReusedDatabase) -> Iterator[None]:
+    """For a test of sessions: a new database, where each `Database` opens a session and ends it."""
+    reused_database.drop()
+    SESSIONS.databases.discard(reused_database.url())
+    yield
+    reused_database.drop()
 
 
 @pytest.fixture(scope="module")
-def shared_database(postgres_server: PostgresServer) -> str:
+def shared_database(postgres_server: PostgresServer, reused_database: ReusedDatabase) -> Iterator[str]:
     """The URL of a database for all tests of a module, with the schema and no rows."""
-    return new_database(postgres_server)
+    url = new_database(postgres_server)
+    SESSIONS.databases.add(url)
+    yield url
+    SESSIONS.end(url)
 
 
 @pytest.fixture

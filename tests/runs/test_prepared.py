@@ -12,6 +12,8 @@ from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage
 from tests.support.world import Tenant, World, message_of
 
+pytestmark = pytest.mark.usefixtures("own_sessions")
+
 _BY_A_RUN = (
     "select_api_key",
     "insert_run",

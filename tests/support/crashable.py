@@ -3,11 +3,8 @@
 So the mapping of errors in the adapters is the real one.
 """
 
-import atexit
-import os
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from contextlib import closing, contextmanager
 from functools import cache
@@ -17,7 +14,6 @@ from typing import Any, cast
 
 import psycopg
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
-from psycopg.pq import TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
@@ -33,51 +29,12 @@ from dpp.platform.db.sql import Queries
 from dpp.platform.errors import PostgresNotReached
 from dpp.registered import registered
 from tests.support.crash_points import Call, FaultInjector
+from tests.support.sessions import SESSIONS
 
 _ROLES = {"SET LOCAL ROLE dpp_chamberlain": "act_as_chamberlain", "SET LOCAL ROLE NONE": "act_as_oneself"}
 """The statements of dpp/platform/db/retention.py that are no named queries."""
 _READING_COMMANDS = frozenset({"get", "time", "zrangebyscore", "hget", "hgetall", "hkeys", "ttl"})
 _WRITING_LUA = ("SET'", "INCRBY'", "DECRBY'", "DEL'", "ADD'", "REM'", "EXPIRE'")
-
-
-class _Sessions:
-    """Sessions of simulated processes that have ended, for the next ones: a new one costs as much as ten acts.
-
-    A process leaves nothing behind on one: its transaction is rolled back, and the platform sets nothing on a session.
-    A fork has none of its parent's.
-    """
-
-    def __init__(self) -> None:
-        self._unused: defaultdict[tuple[int, str], list[_Connection]] = defaultdict(list)
-        atexit.register(self._close)
-
-    def take(self, url: str, connect: Callable[[], _Connection]) -> _Connection:
-        """A session that answers."""
-        unused = self._unused[os.getpid(), url]
-        while unused:
-            connection = unused.pop()
-            try:
-                connection.execute("SELECT 1")
-            except psycopg.Error:
-                connection.close()
-            else:
-                return connection
-        return connect()
-
-    def give_back(self, url: str, connection: _Connection) -> None:
-        """Keep a session without a transaction, and end any other."""
-        if connection.info.transaction_status is TransactionStatus.IDLE:
-            self._unused[os.getpid(), url].append(connection)
-        else:
-            connection.close()
-
-    def _close(self) -> None:
-        for connections in self._unused.values():
-            for connection in connections:
-                connection.close()
-
-
-_SESSIONS = _Sessions()
 
 
 class SharedSessions(Database):
@@ -90,11 +47,11 @@ class SharedSessions(Database):
     def close(self) -> None:
         """End the process's use of its session."""
         if self._connection is not None:
-            _SESSIONS.give_back(self._url, cast(_Connection, self._connection))
+            SESSIONS.give_back(self._url, cast(_Connection, self._connection))
             self._connection = None
 
     def _opened(self) -> _Connection:
-        return _SESSIONS.take(self._url, super()._opened)
+        return SESSIONS.take(self._url, super()._opened)
 
 
 @contextmanager
