@@ -1,11 +1,13 @@
 """`dpp run` at a terminal, and what a shell completes of it: processes of their own (RUN-1)."""
 
+import json
 import os
 import pty
 import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,19 +92,41 @@ def test_a_terminal_sees_a_line_while_it_waits_and_stdout_the_data_alone(
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", ended.err)) == coloured
 
 
-def _completed(*words: str) -> list[str]:
-    environ = {"_DPP_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
-    ended = subprocess.run([DPP], env=os.environ | environ, capture_output=True, text=True, check=False)
-    return ended.stdout.split()
+_COMPLETE = """
+import json, os, runpy, sys
+import dpp_cli.main
+sys.argv = sys.argv[1:]
+for environ in json.load(sys.stdin):
+    if os.fork() == 0:
+        os.environ.update(environ)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        os._exit(1)
+    os.wait()
+    print(end=chr(0), flush=True)
+"""
+"""The command in a process for each environment, forked when its modules are imported."""
+
+
+def _completed(*lines: str) -> list[list[str]]:
+    """What a shell is offered for the last word of each line."""
+    environs = [
+        {"_DPP_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))} for line in lines
+    ]
+    command = [sys.executable, "-c", _COMPLETE, str(DPP)]
+    ended = subprocess.run(command, input=json.dumps(environs), capture_output=True, text=True, check=True)
+    return [offered.split() for offered in ended.stdout.split("\0")[:-1]]
 
 
 def test_a_shell_completes_packs_commands_and_options() -> None:
     """Of the whole command."""
-    assert _completed("dpp", "run", "submit", "") == ["ocr", "url", "decision", "compliance", "eval"]
-    assert _completed("dpp", "run", "submit", "d") == ["decision"]
-    assert _completed("dpp", "run", "w") == ["wait"]
-    assert set(_completed("dpp", "run", "submit", "decision", "--m")) == {"--max-cost", "--min-reliability"}
-    assert _completed("dpp", "tick") == ["tickets"]
+    packs, pack, command, options, group = _completed(
+        "dpp run submit ", "dpp run submit d", "dpp run w", "dpp run submit decision --m", "dpp tick"
+    )
+    assert packs == ["ocr", "url", "decision", "compliance", "eval"]
+    assert pack == ["decision"]
+    assert command == ["wait"]
+    assert set(options) == {"--max-cost", "--min-reliability"}
+    assert group == ["tickets"]
 
 
 def test_completion_is_installed_for_a_shell(tmp_path: Path) -> None:
