@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 from botocore.exceptions import EndpointConnectionError
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError
 
@@ -84,7 +84,8 @@ class Cursor:
 
     def __init__(self, answer: Answer) -> None:
         self._rows = iter(answer.rows)
-        self.description = _description(answer.columns)
+        self.pgresult = _result(answer.columns)
+        self._encoding = "utf-8"
         self.rowcount = answer.rowcount
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -321,8 +322,10 @@ class SimS3:
 
 
 @cache
-def _description(columns: tuple[str, ...]) -> list[SimpleNamespace]:
-    return [SimpleNamespace(name=name) for name in columns]
+def _result(columns: tuple[str, ...]) -> SimpleNamespace:
+    """Return what psycopg's `dict_row` reads of a result."""
+    names = [name.encode() for name in columns]
+    return SimpleNamespace(status=ExecStatus.TUPLES_OK, nfields=len(names), fname=names.__getitem__)
 
 
 def _nothing() -> None:

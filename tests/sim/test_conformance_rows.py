@@ -122,7 +122,8 @@ class _Side:
             cursor = self.connection.execute(sql, self._params(name, _IDS[index], given))
         except psycopg.IntegrityError as error:
             return error.sqlstate, error.diag.constraint_name
-        columns = [column.name for column in cursor.description or ()]
+        result = cursor.pgresult
+        columns = [(result.fname(number) or b"").decode() for number in range(result.nfields)] if result else []
         rows = cursor.fetchall() if columns else []
         for row in (dict(zip(columns, row, strict=True)) for row in rows):
             if "version" in row:
