@@ -108,7 +108,7 @@ for environ in json.load(sys.stdin):
 
 
 def _completed(*lines: str) -> list[list[str]]:
-    """What a shell is offered for the last word of each line."""
+    """Return the completions of the last word of each line."""
     environs = [
         {"_DPP_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))} for line in lines
     ]
