@@ -5,7 +5,7 @@ without a row, and messages are posted in order and once. One message may be pos
 between Slack's reply and the commit of SENT.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -21,6 +21,7 @@ from dpp.lifecycle.flow.store import NewMessage
 from dpp.platform.db.postgres import Connection, Database
 from tests.lifecycle.crash_environment import Act, Fate, FlowCrashes, Process
 from tests.lifecycle.environment import ASKS, FAILED, SUCCEEDED, Environment, open_environment
+from tests.support.crash_matrix import Plant
 from tests.support.crash_points import Killed
 
 _DONE, _LOST = Fate("SUCCEEDED", 1), Fate("FAILED", 3)
@@ -208,11 +209,7 @@ def _forget_the_attempt(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_planted_fault_is_found(
-    crashes: FlowCrashes,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[pytest.MonkeyPatch], None],
-    act: str,
-    violation: str,
+    crashes: FlowCrashes, monkeypatch: pytest.MonkeyPatch, plant: Plant, act: str, violation: str
 ) -> None:
     """Without these the matrix could pass by finding nothing."""
     env: Any = crashes.env

@@ -4,7 +4,7 @@ At the crash no object is without a row or an entry in the list of deletions, an
 the recovery all that is due is gone, once, and the day has one report.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,6 +22,7 @@ from dpp.platform.db.postgres import Database
 from dpp.platform.db.retention import Batch, Cursor, RetentionClass
 from tests.retention.crash_environment import Act, CleanerCrashes, announce
 from tests.retention.environment import DAY, NIGHT, Environment
+from tests.support.crash_matrix import Plant
 
 _OLD = NIGHT - 40 * DAY
 _YOUNG = NIGHT - DAY
@@ -238,11 +239,7 @@ def _announce_later(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_planted_fault_is_found(
-    crashes: CleanerCrashes,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[pytest.MonkeyPatch], None],
-    act: str,
-    violation: str,
+    crashes: CleanerCrashes, monkeypatch: pytest.MonkeyPatch, plant: Plant, act: str, violation: str
 ) -> None:
     """Without these the matrix could pass by finding nothing."""
     crashes.record(act)

@@ -4,13 +4,18 @@ The points are recorded from the code as it runs, so a new call is crashed witho
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
+
+import pytest
 
 from dpp.platform.errors import DependencyUnavailable
 from tests.support.crash_points import CrashPoint, FaultInjector, FaultKind, Killed, crashes_of
 from tests.support.saved_tables import SavedTables
+
+type Plant = Callable[[pytest.MonkeyPatch], None]
+"""Plants a fault that a crash suite must find."""
 
 
 class CrashSuite(ABC):

@@ -25,6 +25,7 @@ from dpp.workspaces.control.tick import observe_fleet_page, tick
 from dpp.workspaces.machine import RULES, Action, OperationRule
 from dpp.workspaces.model import DesiredState, Operation, Workspace
 from dpp.workspaces.store import Change, Writer
+from tests.support.crash_matrix import Plant
 from tests.support.crash_points import FaultInjector
 from tests.workspaces.crash_environment import HOURS, KEY, Act, Process, WorkspaceCrashes
 from tests.workspaces.environment import TENANT, open_environment
@@ -293,11 +294,7 @@ def _keep_leftovers(patch: pytest.MonkeyPatch) -> None:
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_a_planted_fault_is_found(
-    crashes: WorkspaceCrashes,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[pytest.MonkeyPatch], None],
-    act: str,
-    violation: str,
+    crashes: WorkspaceCrashes, monkeypatch: pytest.MonkeyPatch, plant: Plant, act: str, violation: str
 ) -> None:
     """Without these the matrix could pass by finding nothing."""
     crashes.arrange(act)

@@ -40,17 +40,10 @@ DEFAULT_PORTS = {POSTGRES: 54320, VALKEY: 56379, LOCALSTACK: 4566}
 
 def ensure_postgres(store: StateStore) -> str:
     """Find or start the database, store its URL and describe it. Raises ServerError, StackError."""
-    if url := os.environ.get("DATABASE_URL"):
-        if not postgres_answers(url):
-            raise StackError("DATABASE_URL is set, but nothing answers there")
+    if url := _given("DATABASE_URL", postgres_answers):
         store.set(database_url=url)
         return "from DATABASE_URL"
-
-    def start(port: int) -> PartRecord:
-        folder = store.state_dir / POSTGRES
-        server = PostgresServer.start(folder, port=port, durable=True, environment=_marked(store))
-        return PartRecord.of(server.identity, server.port)
-
+    start = _starting(store, POSTGRES, PostgresServer)
     part, note = _ensure(store, POSTGRES, lambda port: postgres_answers(postgres_url(port)), start)
     with psycopg.connect(postgres_url(part.port), autocommit=True) as connection:
         known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
@@ -62,17 +55,10 @@ def ensure_postgres(store: StateStore) -> str:
 
 def ensure_valkey(store: StateStore) -> str:
     """Find or start the cache, likewise."""
-    if url := os.environ.get("REDIS_URL"):
-        if not redis_answers(url):
-            raise StackError("REDIS_URL is set, but nothing answers there")
+    if url := _given("REDIS_URL", redis_answers):
         store.set(redis_url=url)
         return "from REDIS_URL"
-
-    def start(port: int) -> PartRecord:
-        folder = store.state_dir / VALKEY
-        server = ValkeyServer.start(folder, port=port, durable=True, environment=_marked(store))
-        return PartRecord.of(server.identity, server.port)
-
+    start = _starting(store, VALKEY, ValkeyServer)
     part, note = _ensure(store, VALKEY, lambda port: redis_answers(valkey_url(port)), start)
     store.set(redis_url=valkey_url(part.port))
     return note
@@ -80,9 +66,7 @@ def ensure_valkey(store: StateStore) -> str:
 
 def ensure_localstack(store: StateStore) -> str:
     """Find or start the AWS APIs, likewise."""
-    if url := os.environ.get("AWS_ENDPOINT_URL"):
-        if not localstack.healthy(url):
-            raise StackError("AWS_ENDPOINT_URL is set, but no LocalStack answers there")
+    if url := _given("AWS_ENDPOINT_URL", localstack.healthy):
         store.set(aws_endpoint_url=url.rstrip("/"))
         return "from AWS_ENDPOINT_URL"
 
@@ -143,6 +127,21 @@ def end_strays(store: StateStore) -> list[ProcessIdentity]:
 def log_path(state_dir: Path, part: str) -> Path:
     """Return the path of a part's log."""
     return state_dir / f"{part}.log"
+
+
+def _given(variable: str, answers: Callable[[str], bool]) -> str | None:
+    url = os.environ.get(variable)
+    if url and not answers(url):
+        raise StackError(f"{variable} is set, but nothing answers there")
+    return url
+
+
+def _starting(store: StateStore, name: str, kind: type[PostgresServer | ValkeyServer]) -> Callable[[int], PartRecord]:
+    def start(port: int) -> PartRecord:
+        server = kind.start(store.state_dir / name, port=port, durable=True, environment=_marked(store))
+        return PartRecord.of(server.identity, server.port)
+
+    return start
 
 
 def _ensure(

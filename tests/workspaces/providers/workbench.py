@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -75,10 +75,8 @@ def local(folder: Path) -> Iterator[Workbench]:
         spoil=lambda workspace_id: (folder / "volumes" / f"ws-{workspace_id}-home").mkdir(),
         alter=alter,
     )
-    try:
+    with closing(bench):
         yield bench
-    finally:
-        bench.close()
 
 
 @contextmanager
@@ -110,10 +108,8 @@ def memory(folder: Path) -> Iterator[Workbench]:
         spoil=spoil,
         alter=alter,
     )
-    try:
+    with closing(bench):
         yield bench
-    finally:
-        bench.close()
 
 
 @contextmanager

@@ -41,16 +41,17 @@ UPDATE runs SET
 WHERE run_id = %(run_id)s AND lease_token = %(lease_token)s AND status = 'PROCESSING'
   AND num_nonnulls(finalize_stage) = 0 AND lease_expires_at > coalesce(%(now)s, now())
 
+-- columns: intent
+finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
+finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
+finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
+result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
+last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
+version = version + 1, updated_at = coalesce(%(now)s, now())
+
 -- name: claim
 -- Stage one of the finalize (RUN-19): one of all callers gets the row back, with its intent recorded (D3).
-UPDATE runs SET
-  finalize_stage = 'CLAIMED', finalize_token = %(finalize_token)s,
-  finalize_claimed_at = coalesce(%(now)s, now()),
-  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
-  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
-  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
-  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
-  version = version + 1, updated_at = coalesce(%(now)s, now())
+UPDATE runs SET finalize_stage = 'CLAIMED', {intent.*}
 WHERE run_id = %(run_id)s AND version = %(version)s AND status = %(expected_status)s
   AND num_nonnulls(finalize_stage) = 0
   AND lease_token IS NOT DISTINCT FROM %(lease_token)s
@@ -66,13 +67,7 @@ WHERE run_id = %(run_id)s AND finalize_token = %(finalize_token)s AND finalize_s
 
 -- name: reclaim
 -- Take over a claim that was never committed, with its intent kept or corrected (RUN-22).
-UPDATE runs SET
-  finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
-  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
-  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
-  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
-  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
-  version = version + 1, updated_at = coalesce(%(now)s, now())
+UPDATE runs SET {intent.*}
 WHERE run_id = %(run_id)s AND version = %(version)s AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'RESERVED')
   AND finalize_claimed_at < coalesce(%(now)s, now()) - make_interval(secs => %(stuck_after_seconds)s)
 RETURNING {run.*}
@@ -105,14 +100,7 @@ RETURNING {run.*}
 
 -- name: resolve
 -- An operator decides about a disputed run (D3): it is claimed again, with the intent that was decided.
-UPDATE runs SET
-  money_state = 'RESERVED',
-  finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now()),
-  finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
-  finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
-  result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
-  last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
-  version = version + 1, updated_at = coalesce(%(now)s, now())
+UPDATE runs SET money_state = 'RESERVED', {intent.*}
 WHERE run_id = %(run_id)s AND version = %(version)s AND (finalize_stage, money_state) IS NOT DISTINCT FROM ('CLAIMED', 'DISPUTED')
 RETURNING {run.*}
 

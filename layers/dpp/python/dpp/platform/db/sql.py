@@ -10,7 +10,7 @@ A file is a sequence of blocks:
     run_id, status, …
 
 `{run.*}` is replaced by the columns that the block `run` lists, so that a query returns the same columns before and
-after a migration that adds one. A prepared statement requires that.
+after a migration that adds one. A prepared statement requires that. A block may also list what an UPDATE sets.
 """
 
 import re
