@@ -3,13 +3,15 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget bench-load bench-scale up down status logs layers openapi clean
+.PHONY: help bootstrap demo test check lint format types synth e2e sim soak soak-auth-errors soak-workspaces crash mutants outside bench bench-submit bench-cold bench-scans bench-outbox bench-cleanup bench-runs bench-budget bench-load bench-scale up down status logs layers openapi clean
 
 BIN := .venv/bin
 # The stack of the e2e tests is not the one that a developer works with.
 E2E_STATE := $(CURDIR)/.dpp/e2e
 SOAK_STATE := $(CURDIR)/.dpp/soak
 LOAD_STATE := $(CURDIR)/.dpp/load
+# Where public test suites' data lies, or is fetched to.
+OUTSIDE ?= $(if $(wildcard ../shared/outside),../shared/outside,.dpp/outside)
 # Byte code halves the start of every command after the first.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -73,6 +75,9 @@ crash: bootstrap ## Crash every call of every path in every way (`make test` lea
 
 mutants: bootstrap ## Put each deliberate bug into a copy of the sources; a test or the simulation must catch it
 	$(BIN)/python -m tests.mutants
+
+outside: bootstrap ## Run public suites' data through the packs; OUTSIDE=folder has the data, else it is fetched
+	$(BIN)/python -m tests.outside $(OUTSIDE) $(SUITES)
 
 bench bench-submit: bootstrap ## Measure a submit, its repetition and a read against their floors
 	$(BIN)/python -m bench.submit
