@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 from dpp.platform.http.request import MAX_BODY_BYTES
 from tests.http.state import footprint
 from tests.support.api import COST_HEADERS, Answer, ApiClient, a_body

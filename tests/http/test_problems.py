@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from dpp.packs.contract import PackType
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
 from dpp.runs import store, submit_store

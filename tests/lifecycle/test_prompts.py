@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dpp.lifecycle.flow import prompts
 from dpp.lifecycle.flow.machine import TaskStatus
 from dpp.lifecycle.flow.model import MAX_BODY, MAX_TITLE, EventKind, Subject, Task
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 
 _AT = datetime(2026, 3, 1, tzinfo=UTC)
 _WORD = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=60)

@@ -12,7 +12,7 @@ from dpp.packs.compliance import pack
 from dpp.packs.compliance.client_rules import MAX_MATCHES
 from dpp.packs.contract import PackFailure, PackReason, PackResult, PackSuccess
 from dpp.packs.frames import MAX_ANSWER_BYTES
-from dpp.packs.registry import ComplianceInputs
+from dpp.packs.inputs.compliance import ComplianceInputs
 
 SECRET = "the-client-said-this"
 

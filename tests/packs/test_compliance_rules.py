@@ -14,7 +14,7 @@ from dpp.packs.compliance import checksums, international, korean
 from dpp.packs.compliance.findings import CONFIDENCES, Candidate, masked, without_overlaps
 from dpp.packs.compliance.folding import fold, fold_phrases
 from dpp.packs.compliance.personal_data import RULES, find
-from dpp.packs.registry import RuleSet
+from dpp.packs.inputs.compliance import RuleSet
 
 BOTH: tuple[RuleSet, ...] = ("personal_data_kr", "personal_data_international")
 FULL_WIDTH = {place: place + 0xFEE0 for place in range(0x21, 0x7F)} | {0x20: 0x3000}

@@ -20,7 +20,7 @@ from dpp.packs.decision.engine import ProviderError
 from dpp.packs.decision.extractive import ExtractiveEngine
 from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
 from dpp.packs.decision.sentences import split
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 from tests.packs.loopback import Respond, reply, serving
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from dpp.packs.evaluation import json_match, metrics, numbers, text
 from dpp.packs.evaluation.bootstrap import Interval, interval, mean
-from dpp.packs.registry import EvalMetric
+from dpp.packs.inputs.eval import EvalMetric
 
 TOKENS = st.lists(st.sampled_from("abcd"), max_size=12)
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=30)

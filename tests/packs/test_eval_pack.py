@@ -11,7 +11,7 @@ from dpp.packs import prices
 from dpp.packs.contract import PackSuccess
 from dpp.packs.evaluation import pack
 from dpp.packs.frames import MAX_ANSWER_BYTES
-from dpp.packs.registry import EvalInputs
+from dpp.packs.inputs.eval import EvalInputs
 
 SECRET = "the-client-said-this"
 

@@ -14,8 +14,9 @@ from pydantic import JsonValue, ValidationError
 from dpp.packs import prices
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess, PackType
 from dpp.packs.executor import execute
+from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.process import PackProcess
-from dpp.packs.registry import INPUT_MODELS, DecisionInputs, available_packs
+from dpp.packs.registry import INPUT_MODELS, available_packs
 from tests.packs.loopback import reply, serving
 
 CONTEXT = "Refunds are possible within 30 days. Shipping is not refunded."

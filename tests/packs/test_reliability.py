@@ -12,7 +12,10 @@ from dpp.packs.compliance.client_rules import MAX_MATCHES
 from dpp.packs.contract import PackRequest, PackSuccess, PackType
 from dpp.packs.decision import pack as decision
 from dpp.packs.evaluation import pack as evaluation
-from dpp.packs.registry import ComplianceInputs, DecisionInputs, EvalInputs, UrlInputs
+from dpp.packs.inputs.compliance import ComplianceInputs
+from dpp.packs.inputs.decision import DecisionInputs
+from dpp.packs.inputs.eval import EvalInputs
+from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.url import pack as url
 from dpp.platform.config import DecisionEngineSettings
 from tests.packs.internet import Internet, serve

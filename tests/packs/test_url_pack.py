@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dpp.packs.contract import PACK_RESULT, PackRequest, PackSuccess, PackType
 from dpp.packs.frames import MAX_ANSWER_BYTES
-from dpp.packs.registry import UrlInputs
+from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.url import pack
 from dpp.packs.url.extract import Text, extract
 from dpp.packs.url.fetch import MAX_BODY_BYTES

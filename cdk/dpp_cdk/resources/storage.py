@@ -8,7 +8,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from dpp.packs.registry import INPUT_OBJECT_PREFIX
+from dpp.packs.inputs.ocr import INPUT_OBJECT_PREFIX
 from dpp.tickets.staleness import LATEST_KEY
 
 RESULT_PREFIX = "dpp/"

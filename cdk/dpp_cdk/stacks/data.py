@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from dpp.packs.registry import INPUT_OBJECT_PREFIX
+from dpp.packs.inputs.ocr import INPUT_OBJECT_PREFIX
 from dpp_cdk.functions.spec import Resource
 from dpp_cdk.resources.cache import Cache
 from dpp_cdk.resources.database import Database

@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 
 from dpp.packs.contract import PackRequest, PackResult, PackType
+from dpp.packs.inputs.ocr import OcrInputs
 from dpp.packs.ocr.engine import Engine, Line
 from dpp.packs.ocr.marks import Marked, mark
 from dpp.packs.ocr.pack import run
 from dpp.packs.ocr.profiles import PROFILES
 from dpp.packs.ocr.reading import PageReading, read_page
 from dpp.packs.ocr.settings import OcrSettings
-from dpp.packs.registry import OcrInputs
 from dpp_cli.layers.ocr import trained_data
 from tests.packs.ocr.drawing import inline
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from dpp.packs import frames
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackSuccess
+from dpp.packs.inputs.ocr import OcrArtifacts, OcrInputs, tenant_context
 from dpp.packs.ocr import pack
 from dpp.packs.ocr.artifacts import TextPage, make, markdown
 from dpp.packs.ocr.engine import Fragment, Line
@@ -21,7 +22,6 @@ from dpp.packs.ocr.marks import mark
 from dpp.packs.ocr.pack import _reliability, _Work
 from dpp.packs.ocr.profiles import Pass
 from dpp.packs.prices import ocr_cost_usd_micros
-from dpp.packs.registry import OcrArtifacts, OcrInputs, tenant_context
 from tests.packs.ocr.conftest import RunPack
 from tests.packs.ocr.drawing import ENGLISH, MIXED, below, character_error_rate, draw, encoded
 

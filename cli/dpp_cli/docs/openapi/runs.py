@@ -1,6 +1,6 @@
 """Operations for tenants: runs and health checks.
 
-Schemas come from dpp/runs/api/contract.py and dpp/packs/registry.py, problems from the table of each context.
+Schemas come from dpp/runs/api/contract.py and dpp/packs/inputs, problems from the table of each context.
 """
 
 from dpp.packs.registry import INPUT_MODELS

@@ -12,8 +12,13 @@ from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
 from dpp.packs.evaluation import pack as evaluation_pack
+from dpp.packs.inputs.compliance import ComplianceInputs
+from dpp.packs.inputs.decision import DecisionInputs
+from dpp.packs.inputs.eval import EvalInputs
+from dpp.packs.inputs.ocr import OcrInputs
+from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.ocr.settings import OcrSettings
-from dpp.packs.registry import INPUT_MODELS, ComplianceInputs, DecisionInputs, EvalInputs, OcrInputs, UrlInputs
+from dpp.packs.registry import INPUT_MODELS
 from dpp.packs.url import pack as url_pack
 from dpp.platform.config import ConfigurationError, DecisionEngineSettings
 

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpp.packs.contract import PackType
-from dpp.packs.registry import INPUT_MODELS, OcrInputs, tenant_context
+from dpp.packs.inputs.ocr import OcrInputs, tenant_context
+from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.aws.storage import ObjectStore
 
 _SPARE_SECONDS = 60

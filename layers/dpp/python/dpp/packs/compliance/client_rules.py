@@ -11,7 +11,7 @@ import re2
 
 from dpp.packs.compliance.findings import Finding, Kind, blackened
 from dpp.packs.compliance.folding import Folded, fold_phrases
-from dpp.packs.registry import Clause, CompliancePattern, Severity
+from dpp.packs.inputs.compliance import Clause, CompliancePattern, Severity
 
 MAX_MATCHES = 2_000
 """Matches of one rule in all documents together; the result says if there are more."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpp.packs.registry import SEVERITIES, Severity
+from dpp.packs.inputs.compliance import SEVERITIES, Severity
 
 type Confidence = Literal["high", "medium", "low"]
 type Kind = Literal["personal_data", "required_clause", "forbidden_clause", "pattern"]

@@ -10,8 +10,8 @@ from dpp.packs.compliance.client_rules import Document, Found, RuleRefusedError
 from dpp.packs.compliance.findings import Finding, verdict
 from dpp.packs.compliance.folding import fold, fold_phrases
 from dpp.packs.contract import PackFailure, PackReason, PackResult, PackSuccess
+from dpp.packs.inputs.compliance import SEVERITIES, ComplianceInputs
 from dpp.packs.prices import compliance_cost_usd_micros
-from dpp.packs.registry import SEVERITIES, ComplianceInputs
 
 
 def run(inputs: ComplianceInputs) -> PackResult:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from dpp.packs.compliance import international, korean
 from dpp.packs.compliance.findings import Candidate, Finding, masked, without_overlaps
 from dpp.packs.compliance.folding import Folded
-from dpp.packs.registry import RuleSet, Severity
+from dpp.packs.inputs.compliance import RuleSet, Severity
 
 
 @dataclass(frozen=True, slots=True)

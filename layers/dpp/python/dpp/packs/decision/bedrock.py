@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpp.packs.decision.engine import Answer, ProviderError, with_retries
 from dpp.packs.decision.prompt import max_tokens, read_reply, system_text, user_text
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 
 _CONNECT_SECONDS = 5.0
 _BUSY = frozenset(

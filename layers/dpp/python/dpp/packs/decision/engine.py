@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 
 MAX_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.2

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpp.packs.decision.engine import Answer, Evidence
 from dpp.packs.decision.sentences import Sentence, split
 from dpp.packs.decision.terms import terms, words
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 
 _K1 = 1.2
 _B = 0.75

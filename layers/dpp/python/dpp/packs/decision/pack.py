@@ -9,8 +9,8 @@ from dpp.packs.decision.bedrock import BedrockEngine
 from dpp.packs.decision.engine import Answer, Engine, ProviderError
 from dpp.packs.decision.extractive import ExtractiveEngine
 from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
+from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.prices import decision_cost_usd_micros
-from dpp.packs.registry import DecisionInputs
 from dpp.platform.config import DecisionEngineSettings
 
 _RESERVE_SHARE = 0.2

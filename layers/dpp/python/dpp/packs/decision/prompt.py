@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpp.packs.decision.engine import ProviderError
-from dpp.packs.registry import DecisionInputs
+from dpp.packs.inputs.decision import DecisionInputs
 
 UNSTATED_CONFIDENCE = 0.5
 """Confidence of a reply that is an answer but states no confidence."""

@@ -10,7 +10,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from dpp.packs.evaluation import json_match, numbers, text
-from dpp.packs.registry import EvalMetric
+from dpp.packs.inputs.eval import EvalMetric
 
 
 class Note(StrEnum):

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from dpp.packs.contract import PackSuccess
 from dpp.packs.evaluation.bootstrap import Interval, interval, mean
 from dpp.packs.evaluation.metrics import MISSING, Score, scorer
+from dpp.packs.inputs.eval import Bootstrap, EvalInputs, EvalMetric
 from dpp.packs.prices import eval_cost_usd_micros
-from dpp.packs.registry import Bootstrap, EvalInputs, EvalMetric
 
 _SHOWN_PLACES = 6
 MAX_LOGGED_PREDICTIONS = 100

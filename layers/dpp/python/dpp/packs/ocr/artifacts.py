@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from dpp.packs.inputs.ocr import OcrArtifacts
 from dpp.packs.ocr.profiles import Pass
-from dpp.packs.registry import OcrArtifacts
 
 DOCX_MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _SPECIAL = re.compile(r"([\\`*_<>#|~])")

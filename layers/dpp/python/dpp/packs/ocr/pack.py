@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.inputs.ocr import OcrInputs
 from dpp.packs.ocr import artifacts, images, sources
 from dpp.packs.ocr.artifacts import TextPage
 from dpp.packs.ocr.engine import Engine, find_trained_data
@@ -17,7 +18,6 @@ from dpp.packs.ocr.profiles import PROFILES, Pass, Profile
 from dpp.packs.ocr.reading import PageReading, read_page
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.prices import ocr_cost_usd_micros
-from dpp.packs.registry import OcrInputs
 
 MAX_TEXT_BYTES = 850_000
 """Of the texts as JSON; what is left of an answer's million is for the notes and the artifacts."""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
+from dpp.packs.inputs.ocr import OcrImage
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
 from dpp.packs.ocr.images import MAX_IMAGE_BYTES
-from dpp.packs.registry import OcrImage
 
 type Fetch = Callable[[str, float], bytes]
 """From a URL and a deadline (`time.monotonic()`) to the object's bytes; raises ImageFaultError."""

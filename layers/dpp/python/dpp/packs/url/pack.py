@@ -12,8 +12,8 @@ import httpx
 from pydantic import JsonValue
 
 from dpp.packs.contract import PackRequest, PackSuccess
+from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.prices import url_cost_usd_micros
-from dpp.packs.registry import UrlInputs
 from dpp.packs.url.extract import Text, extract, is_readable
 from dpp.packs.url.fetch import Fetcher, Limits, Page
 from dpp.packs.url.network import system_resolver

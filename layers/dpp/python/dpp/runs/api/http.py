@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dpp.money.micros import format_usd, parse_usd
-from dpp.packs.registry import INPUT_MODELS, tenant_context
+from dpp.packs.inputs.ocr import tenant_context
+from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.http.request import idempotency_key, read_body, validation_failed
 from dpp.platform.keys.api_keys import Caller
 from dpp.runs.api.contract import (
