@@ -21,7 +21,7 @@ from dpp_client.errors import (
     UnexpectedAnswer,
     WaitTimedOut,
 )
-from dpp_client.models import COMPLETED, FAILED, POLL_INTERVAL_MS, Receipt, Result, Run, StoredResult
+from dpp_client.models import COMPLETED, FAILED, POLL_INTERVAL_MS, Receipt, Result, Run, StoredPart, StoredResult
 from dpp_client.money import usd_text
 from dpp_client.retry import Clock, OnRetry, persist
 from dpp_client.wire import Wire
@@ -146,22 +146,20 @@ class Client:
                 raise _timed_out(run_id, seen)
             self._clock.sleep(min(interval, left))
 
-    def result(self, run: Run) -> Result:
-        """The envelope of a completed run, verified by its SHA-256.
+    def result(self, run: Run, *, failed: bool = False) -> Result:
+        """The envelope of a completed run, verified by its SHA-256; with `failed`, that of a failed run, too.
 
-        Taken from the answer itself where it stands there, else from the storage; where that refuses the URL, as it
-        does after ten minutes, the API is asked for a fresh one, once. Raises RunFailed and NoResult for a run that has
-        none, ResultMismatch, ResultUnavailable, and what `get` raises.
+        The envelope of a failed run has the `problem` in its data, beside what the pack found nevertheless.
+
+        Taken from the answer itself if it is there, else from the storage, with the parts of a large envelope. If the
+        storage refuses a URL, as it does after ten minutes, the API is asked for fresh ones, once. Raises RunFailed and
+        NoResult for a run that has none, ResultMismatch, ResultUnavailable, and what `get` raises.
         """
-        stored = _stored(run)
-        found = _inline_bytes(stored)
-        if found is None:
-            try:
-                found = self._fetch(stored)
-            except ResultUnavailable:
-                stored = _stored(self.get(run.run_id))
-                found = self._fetch(stored)
-        return _verified(run.run_id, stored, found)
+        stored = _stored(run, failed=failed)
+        try:
+            return self._fetch(run.run_id, stored)
+        except ResultUnavailable:
+            return self._fetch(run.run_id, _stored(self.get(run.run_id), failed=failed))
 
     def _persist[Answer](self, attempt: Callable[[], Answer]) -> Answer:
         until = self._clock.now() + self._retry_seconds
@@ -183,8 +181,28 @@ class Client:
                 raise _timed_out(run_id, seen) from error
             raise
 
-    def _fetch(self, stored: StoredResult) -> bytes:
-        return self._persist(lambda: self._wire.fetch(stored.presigned_url))
+    def _fetch(self, run_id: str, stored: StoredResult) -> Result:
+        raw = _inline_bytes(stored)
+        if raw is None:
+            raw = self._download(run_id, stored)
+        envelope = _envelope(run_id, raw)
+        for part in stored.parts:
+            section, _, member = part.name.partition(".")
+            try:
+                envelope[section][member] = json.loads(self._download(run_id, part))
+            except (KeyError, TypeError, ValueError):
+                raise UnexpectedAnswer("The result has no place for one of its parts.", run_id=run_id) from None
+        return Result(run_id, stored.sha256, raw, envelope)
+
+    def _download(self, run_id: str, stored: StoredResult | StoredPart) -> bytes:
+        raw = self._persist(lambda: self._wire.fetch(stored.presigned_url))
+        found = hashlib.sha256(raw).hexdigest()
+        if found != stored.sha256:
+            raise ResultMismatch(
+                f"The result has the SHA-256 {found}, but the API announced {stored.sha256}; do not use it.",
+                run_id=run_id,
+            )
+        return raw
 
 
 def _read[Model: BaseModel](model: type[Model], document: Mapping[str, Any]) -> Model:
@@ -214,8 +232,8 @@ def _timed_out(run_id: str, seen: Run | None) -> WaitTimedOut:
     return error
 
 
-def _stored(run: Run) -> StoredResult:
-    if run.status == FAILED:
+def _stored(run: Run, *, failed: bool) -> StoredResult:
+    if run.status == FAILED and not (failed and run.result):
         problem = run.problem
         raise RunFailed(
             problem.detail if problem else None,
@@ -223,7 +241,7 @@ def _stored(run: Run) -> StoredResult:
             run_id=run.run_id,
             trace_id=run.meta.trace_id or None,
         )
-    if run.status != COMPLETED or run.result is None:
+    if run.status not in {COMPLETED, FAILED} or run.result is None:
         raise NoResult(f"The run has no result: it is {run.status}, {run.money_state}.", run_id=run.run_id)
     return run.result
 
@@ -239,16 +257,11 @@ def _inline_bytes(stored: StoredResult) -> bytes | None:
     return written if hashlib.sha256(written).hexdigest() == stored.sha256 else None
 
 
-def _verified(run_id: str, stored: StoredResult, raw: bytes) -> Result:
-    found = hashlib.sha256(raw).hexdigest()
-    if found != stored.sha256:
-        raise ResultMismatch(
-            f"The result has the SHA-256 {found}, but the API announced {stored.sha256}; do not use it.", run_id=run_id
-        )
+def _envelope(run_id: str, raw: bytes) -> dict[str, Any]:
     try:
         envelope = json.loads(raw)
     except (ValueError, RecursionError):
         envelope = None
     if not isinstance(envelope, dict):
         raise UnexpectedAnswer("The result is no JSON object.", run_id=run_id)
-    return Result(run_id, found, raw, envelope)
+    return envelope

@@ -1,5 +1,5 @@
-"""Responses of the API (docs/openapi.json). Unknown members are ignored.
-that is not known stays as the text it is: a newer platform breaks no older client.
+"""Responses of the API (docs/openapi.json). Unknown members are ignored, and an unknown status
+is kept as text, so that a newer platform breaks no older client.
 """
 
 from collections.abc import Mapping
@@ -65,14 +65,23 @@ class Cost(_Answer):
     budget_remaining_usd: Usd
 
 
+class StoredPart(_Answer):
+    """A member of a large envelope that is stored by itself, such as `data.texts`."""
+
+    name: str
+    presigned_url: str = Field(repr=False)
+    sha256: str
+
+
 class StoredResult(_Answer):
-    """The envelope of a completed run. The URL grants access to anyone, so it is not part of `repr`."""
+    """The envelope of an ended run. The URL grants access to anyone, so it is not part of `repr`."""
 
     presigned_url: str = Field(repr=False)
     sha256: str
     expires_at: datetime
     inline: dict[str, Any] | None = Field(default=None, repr=False)
     inline_omitted: str | None = None
+    parts: list[StoredPart] = []
 
 
 class Problem(_Answer):
@@ -112,7 +121,7 @@ class Run(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A completed run's envelope, byte for byte as it is stored, its SHA-256 verified."""
+    """An ended run's envelope, its SHA-256 verified. `raw` has the bytes as stored, `envelope` also has its parts."""
 
     run_id: str
     sha256: str

@@ -148,6 +148,7 @@ CREATE TABLE runs (
   result_bucket                   text,
   result_key                      text,
   result_sha256                   text CHECK (result_sha256 ~ '^[0-9a-f]{64}$'),
+  result_parts                    jsonb NOT NULL DEFAULT '[]',
   retention_until                 timestamptz NOT NULL,
 
   lease_token                     text,
@@ -170,7 +171,8 @@ CREATE TABLE runs (
   updated_at                      timestamptz NOT NULL DEFAULT now(),
 
   CONSTRAINT runs_result_is_whole CHECK (
-    num_nonnulls(result_bucket, result_key, result_sha256) IN (0, 3)),
+    num_nonnulls(result_bucket, result_key, result_sha256) IN (0, 3)
+    AND (result_key IS NOT NULL OR result_parts = '[]')),
 
   CONSTRAINT runs_lease_is_whole CHECK (num_nonnulls(lease_token, lease_expires_at) IN (0, 2)),
 

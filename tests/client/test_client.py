@@ -202,6 +202,43 @@ def test_an_inline_result_is_verified_without_another_request(
     assert len(gateway.storage_requests) == 1
 
 
+@pytest.mark.parametrize("inline", [False, True])
+def test_the_parts_of_a_large_result_are_fetched_verified_and_put_in_their_places(
+    client: dpp_client.Client, gateway: Gateway, world: World, inline: bool
+) -> None:
+    """RUN-18: `raw` stays what is stored."""
+    gateway.works = False
+    receipt = client.submit("decision", QUESTION, "0.25", inline=inline)
+    data = {"words": ["글"] * 300_000, "pages": 1}
+    large = {"docx": "x" * 1_100_000}
+    work(world, PackSuccess(data=data, artifacts=large, reliability_score=0.9, cost_usd_micros=A_COST))
+    run = client.wait(receipt)
+    result = client.result(run)
+    assert (result.data, result.envelope["artifacts"]) == (data, large)
+    assert hashlib.sha256(result.raw).hexdigest() == result.sha256
+    assert run.result is not None
+    [part, _] = run.result.parts
+    spoilt = part.model_copy(update={"sha256": "0" * 64})
+    changed = run.model_copy(update={"result": run.result.model_copy(update={"parts": [spoilt]})})
+    with pytest.raises(dpp_client.ResultMismatch, match="do not use it"):
+        client.result(changed)
+
+
+def test_the_findings_of_a_failed_run_are_fetched_on_request(
+    client: dpp_client.Client, gateway: Gateway, world: World
+) -> None:
+    """RUN-17, RUN-18: beside the problem."""
+    gateway.works = False
+    receipt = client.submit("decision", QUESTION, "0.25", min_reliability_score=1)
+    work(world, PackSuccess(data={"answer_text": "42"}, reliability_score=0.9, cost_usd_micros=A_COST))
+    run = client.wait(receipt)
+    with pytest.raises(dpp_client.RunFailed):
+        client.result(run)
+    found = client.result(run, failed=True).data
+    assert found["answer_text"] == "42"
+    assert found["problem"]["reason_code"] == "PACK_RELIABILITY_BELOW_MINIMUM"
+
+
 def test_an_inline_result_that_was_changed_is_not_believed(client: dpp_client.Client, gateway: Gateway) -> None:
     """RUN-10: the stored one is fetched in its place."""
     run = client.wait(client.submit("decision", QUESTION, "0.25", inline=True))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -216,12 +217,48 @@ def test_broken_base64_from_the_gateway_is_a_400(api: ApiClient, world: World, m
     assert_problem(api.submit(world.tenant(), None, raw=b"{}"), 400, "MALFORMED_REQUEST")
 
 
+@pytest.mark.parametrize(
+    ("pack", "inputs", "least"),
+    [
+        ("decision", {"question": "?"}, "0.0500"),
+        ("decision", {"question": "?", "context": "c" * 4_000}, "0.0501"),
+        ("url", {"urls": URLS}, "0.0050"),
+        ("ocr", {"images": [{"kind": "inline", "data": "aW1hZ2U="}]}, "0.0071"),
+        ("compliance", {"documents": [{"id": "a", "text": "x" * 10_001}]}, "0.0110"),
+        (
+            "eval",
+            {
+                "predictions": [{"id": "a", "value": "1"}],
+                "references": [{"id": "a", "value": "1"}],
+                "metrics": [{"type": "exact_match"}],
+            },
+            "0.0105",
+        ),
+    ],
+)
+def test_a_reservation_below_the_least_price_is_a_422_that_costs_nothing(
+    api: ApiClient, world: World, pack: str, inputs: dict[str, Any], least: str
+) -> None:
+    """RUN-3, RUN-9: what no result can cost is known at submit; the least price itself is accepted."""
+    tenant = world.tenant()
+    before = footprint(world, tenant)
+    below = f"{Decimal(least) - Decimal('0.0001')}"
+    refused = api.submit(tenant, a_body(pack_type=pack, inputs=inputs, reservation={"max_cost_usd": below}))
+    assert_problem(refused, 422, "VALIDATION_FAILED")
+    [fault] = refused.body["errors"]
+    assert fault["pointer"] == "/reservation/max_cost_usd"
+    assert f"at least {least}" in fault["detail"]
+    assert footprint(world, tenant) == before
+    body = a_body(pack_type=pack, inputs=inputs, reservation={"max_cost_usd": least})
+    assert api.submit(tenant, body).status == 202
+
+
 def test_values_at_the_limits_are_accepted(api: ApiClient, world: World) -> None:
     """RUN-3."""
     tenant = world.tenant(credit_usd_micros=2**53 - 1)
     bodies = (
-        a_body(reservation={"max_cost_usd": "0.0001", "timebox_sec": 90.0}, options={"inline": 1.0}),
-        a_body(reservation={"max_cost_usd": "0.0001", "timebox_sec": 1, "min_reliability_score": 0}),
+        a_body(reservation={"max_cost_usd": "0.0500", "timebox_sec": 90.0}, options={"inline": 1.0}),
+        a_body(reservation={"max_cost_usd": "0.05", "timebox_sec": 1, "min_reliability_score": 0}),
         a_body(reservation={"max_cost_usd": "1", "timebox_sec": 90, "min_reliability_score": 1.0}),
         a_body(inputs={"question": "x" * 4_000, "context": "c" * 200_000, "mode": "full"}),
         a_body(inputs={"question": "값 😀 \u2028", "context": None}),

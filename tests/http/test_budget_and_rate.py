@@ -17,7 +17,7 @@ def test_a_balance_equal_to_the_price_is_enough(api: ApiClient, world: World) ->
     tenant = world.tenant(credit_usd_micros=A_RESERVATION)
     accepted = api.submit(tenant, a_body())
     assert (accepted.status, accepted.costs()[2]) == (202, "0.0000")
-    assert api.submit(tenant, a_body(reservation={"max_cost_usd": "0.0001"})).status == 402
+    assert api.submit(tenant, a_body(reservation={"max_cost_usd": "0.0500"})).status == 402
 
 
 @pytest.mark.parametrize(("balance", "remaining"), [(A_RESERVATION - 1, "0.2499"), (0, "0.0000")])
@@ -52,8 +52,8 @@ def test_after_a_credit_the_same_key_works_at_once(api: ApiClient, world: World)
 def test_a_balance_of_1e14_micros_survives_a_reservation(api: ApiClient, world: World) -> None:
     """RUN-23, D2: without a float."""
     tenant = world.tenant(credit_usd_micros=100_000_000_000_001)
-    assert api.submit(tenant, a_body(reservation={"max_cost_usd": "0.0001"})).costs()[2] == "99999999.9999"
-    assert world.ledger.balance(tenant.tenant_id) == 99_999_999_999_901
+    assert api.submit(tenant, a_body(reservation={"max_cost_usd": "0.0500"})).costs()[2] == "99999999.9500"
+    assert world.ledger.balance(tenant.tenant_id) == 99_999_999_950_001
 
 
 def test_the_default_limit_is_60_requests_a_minute(api: ApiClient, world: World) -> None:

@@ -33,6 +33,12 @@ def assert_costs_agree(answer: Answer) -> None:
     )
 
 
+def stored(world: World, presigned_url: str) -> bytes:
+    """The object that a URL grants access to."""
+    key = urlsplit(presigned_url).path.removeprefix(f"/{world.bucket}/")
+    return bytes(world.s3.get_object(Bucket=world.bucket, Key=key)["Body"].read())
+
+
 def test_a_queued_run_has_its_reservation(api: ApiClient, world: World) -> None:
     """RUN-10: with exactly these members."""
     tenant = world.tenant()
@@ -85,9 +91,8 @@ def test_a_completed_run_has_a_url_of_its_result_for_ten_minutes(api: ApiClient,
     assert parse_qs(url.query)["X-Amz-Expires"] == ["600"]
     left = datetime.fromisoformat(result["expires_at"]) - datetime.now(UTC)
     assert timedelta(seconds=570) < left <= timedelta(seconds=600)
-    key = url.path.removeprefix(f"/{world.bucket}/")
-    stored = world.s3.get_object(Bucket=world.bucket, Key=key)["Body"].read()
-    assert hashlib.sha256(stored).hexdigest() == result["sha256"]
+    body = stored(world, result["presigned_url"])
+    assert hashlib.sha256(body).hexdigest() == result["sha256"]
     assert answer.costs() == ("0.2500", "0.0500", "9.9500", "7")
     assert_costs_agree(answer)
 
@@ -127,22 +132,44 @@ class TestSigningRole:
 
 @pytest.mark.parametrize(
     ("max_cost", "fee", "remaining"),
-    [("0.2500", "0.0050", "9.9950"), ("2.0000", "0.0400", "9.9600"), ("0.0010", "0.0010", "9.9990")],
+    [("0.2500", "0.0050", "9.9950"), ("2.0000", "0.0400", "9.9600"), ("10.0000", "0.1000", "9.9000")],
 )
 def test_a_failed_run_has_its_reason_and_cost(
     api: ApiClient, world: World, max_cost: str, fee: str, remaining: str
 ) -> None:
-    """RUN-10, RUN-17, RUN-23, RUN-24: the minimum fee, charged up to the reservation."""
+    """RUN-10, RUN-17, RUN-23, RUN-24: the minimum fee; the envelope has the problem and what was found nevertheless."""
     tenant = world.tenant()
     run_id = api.submit(tenant, a_body(reservation={"max_cost_usd": max_cost})).body["run_id"]
-    work(world, PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke."))
+    found = {"data": {"pages": ["one"]}, "discard_log": [{"page": 2}], "tokens_consumed": 7}
+    work(world, PackFailure(reason_code=PackReason.PACK_FAILED, detail="It broke.", **found))
     answer = api.read(tenant, run_id)
+    problem = {"reason_code": "PACK_FAILED", "detail": "It broke."}
     assert (answer.body["status"], answer.body["money_state"]) == ("FAILED", "SETTLED")
-    assert answer.body["problem"] == {"reason_code": "PACK_FAILED", "detail": "It broke."}
-    assert "result" not in answer.body
-    assert answer.costs() == (max_cost, fee, remaining, "0")
+    assert answer.body["problem"] == problem
+    envelope = json.loads(stored(world, answer.body["result"]["presigned_url"]))
+    assert envelope["data"] == {"pages": ["one"], "problem": problem}
+    assert envelope["logs"]["discard_log"] == [{"page": 2}]
+    assert (envelope["status"], envelope["meta"]["tokens_consumed"]) == ("FAILED", 7)
+    assert answer.costs() == (max_cost, fee, remaining, "7")
     assert_costs_agree(answer)
     assert world.position(tenant).balanced
+
+
+def test_each_part_of_a_large_envelope_has_a_url(api: ApiClient, world: World) -> None:
+    """RUN-10, RUN-18: with its place, hash, size and expiry; the envelope itself is inline, if requested."""
+    tenant = world.tenant()
+    run_id = api.submit(tenant, a_body(options={"inline": 1})).body["run_id"]
+    words = ["글"] * 400_000
+    work(world, PackSuccess(data={"words": words, "pages": 1}, reliability_score=1, cost_usd_micros=A_COST))
+    result = api.read(tenant, run_id).body["result"]
+    [part] = result["parts"]
+    assert part["name"] == "data.words"
+    body = stored(world, part["presigned_url"])
+    assert json.loads(body) == words
+    assert (part["sha256"], part["size_bytes"]) == (hashlib.sha256(body).hexdigest(), len(body))
+    assert part["expires_at"] == result["expires_at"]
+    assert result["inline"]["data"]["pages"] == 1
+    assert result["inline"]["data"]["words"]["part"]["sha256"] == part["sha256"]
 
 
 def test_a_run_whose_worker_died_has_worker_timeout(api: ApiClient, world: World) -> None:

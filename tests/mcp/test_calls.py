@@ -50,7 +50,8 @@ def runs(world: World, tenant: Tenant) -> list[tuple[str, int]]:
 def test_an_amount_has_the_value_of_its_digits(api: ApiClient, world: World, written: str, micros: int) -> None:
     """RUN-23: by value, as JSON has one kind of number; nothing is rounded."""
     tenant = world.tenant()
-    accepted = receipt(post(api, tenant, asking(written)))
+    arguments = f'{{"urls":["https://example.com/"],"max_cost_usd":{written}}}'
+    accepted = receipt(post(api, tenant, call(arguments, "dpp_url_run_submit")))
     assert accepted["reservation"]["max_cost_usd"] == format_usd(micros)
     assert [reserved for _, reserved in runs(world, tenant)] == [micros]
     assert world.position(tenant).balance_usd_micros == 10_000_000 - micros

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from dpp.money.ledger import Ledger
-from dpp.packs.contract import PackFailure, PackReason
+from dpp.packs.contract import PackFailure, PackReason, PackSuccess
 from dpp.platform.errors import PostgresUnavailable, RedisUnavailable, StorageUnavailable
 from dpp.runs import envelope, execute, finalize, store
 from dpp.runs.finalize import FinalizeEffects
@@ -18,8 +18,8 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.jobs.sweep import sweep
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.model import Run, envelope_key
-from tests.support.faults import Flaky, FlakyDatabase
-from tests.support.world import A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
+from tests.support.faults import DiesAfter, Flaky, FlakyDatabase
+from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, DONE, ScriptedPacks, Tenant, World, message_of
 
 
 def _reap(world: World, now: datetime) -> Any:
@@ -179,6 +179,29 @@ class TestReconcile:
         assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros
         assert ended.result is None
         assert world.position(tenant).balanced
+
+    @pytest.mark.parametrize("calls", [0, 1, 2])
+    def test_run_22_a_worker_that_died_between_parts_and_envelope_leaves_no_result(
+        self, world: World, calls: int
+    ) -> None:
+        """RUN-18, RUN-22: the envelope is uploaded last, so with it every part is there."""
+        run = world.leased(world.tenant())
+        large = PackSuccess(
+            data={"words": "x" * 700_000, "pages": "y" * 800_000}, reliability_score=1, cost_usd_micros=A_COST
+        )
+        storage: Any = DiesAfter(world.storage, "put_json", calls)
+        effects = replace(world.work_effects(), pauses_seconds=(), storage=storage)
+        if calls < 2:
+            with pytest.raises(StorageUnavailable):
+                execute._finish(run, large, effects)
+            _reconcile(world, world.later(minutes=6))
+        else:
+            execute._finish(run, large, effects)
+        ended = world.run(run)
+        found = (ended.status, ended.last_error_reason_code, [part.name for part in ended.result_parts])
+        assert found == (
+            (Status.FAILED, "RESULT_MISSING", []) if calls < 2 else (Status.COMPLETED, None, ["data.pages"])
+        )
 
     def test_run_22_an_envelope_other_than_the_claimed_one_is_ignored(self, world: World) -> None:
         """RUN-18, RUN-22: the object's SHA-256 must be the recorded one."""

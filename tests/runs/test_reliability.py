@@ -76,8 +76,8 @@ def test_run_3_the_detail_has_both_figures_and_never_contradicts_itself(
     assert worked(world, world.tenant(), score, min_reliability_score=minimum).last_error_detail == detail
 
 
-def test_run_18_an_unreliable_result_is_not_delivered(world: World) -> None:
-    """RUN-17, RUN-18: the envelope is that of a failure; the minimum fee buys no result."""
+def test_run_18_an_unreliable_result_is_kept_in_the_envelope_of_the_failure(world: World) -> None:
+    """RUN-17, RUN-18: the minimum fee is charged; the owner can read what was found, and how reliable it is."""
     ended = worked(world, world.tenant(), 0.5)
     assert ended.result_key is not None
     body = world.storage.get(ended.result_key)
@@ -85,10 +85,11 @@ def test_run_18_an_unreliable_result_is_not_delivered(world: World) -> None:
     envelope = json.loads(body)
     assert (envelope["status"], envelope["cost"]["used_usd"]) == ("FAILED", "0.0050")
     assert envelope["data"] == {
+        "answer_text": "42",
         "problem": {
             "reason_code": "PACK_RELIABILITY_BELOW_MINIMUM",
             "detail": "reliability 0.5000 is below the minimum 0.8",
-        }
+        },
     }
-    assert "reliability_score" not in envelope["meta"]
-    assert ended.tokens_consumed == 0
+    assert (envelope["meta"]["reliability_score"], envelope["meta"]["tokens_consumed"]) == (0.5, 7)
+    assert ended.tokens_consumed == 7

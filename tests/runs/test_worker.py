@@ -14,6 +14,7 @@ from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult,
 from dpp.packs.process import PackProcess
 from dpp.platform.aws.queue import Queue
 from dpp.platform.errors import PostgresUnavailable, QueueUnavailable, RedisUnavailable
+from dpp.runs import envelope
 from dpp.runs.execute import WorkOutcome, execute
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.message import RunMessage
@@ -186,28 +187,62 @@ def test_run_18_the_envelope_has_the_locked_members_and_its_hash(world: World) -
     body = found["Body"].read()
     assert found["ContentType"] == "application/json; charset=utf-8"
     assert hashlib.sha256(body).hexdigest() == ended.result_sha256
-    envelope = json.loads(body)
-    assert list(envelope) == [
+    document = json.loads(body)
+    assert list(document) == [
         "schema_version", "run_id", "pack_type", "status", "generated_at", "cost", "data", "artifacts", "logs", "meta",
     ]  # fmt: skip
-    assert envelope["schema_version"] == "0.4.2.2"
-    assert envelope["status"] == "COMPLETED"
-    assert envelope["cost"] == {"reserved_usd": "0.2500", "used_usd": "0.0500", "minimum_fee_usd": "0.0050"}
-    assert envelope["logs"] == {"discard_log": [], "blocked_log": []}
-    assert envelope["meta"] == {
+    assert document["schema_version"] == "0.4.2.2"
+    assert document["status"] == "COMPLETED"
+    assert document["cost"] == {"reserved_usd": "0.2500", "used_usd": "0.0500", "minimum_fee_usd": "0.0050"}
+    assert document["logs"] == {"discard_log": [], "blocked_log": []}
+    assert document["meta"] == {
         "trace_id": "t_mine",
         "profile_version": "PROFILE_DPP_0_4_2_2",
+        "tokens_consumed": DONE.tokens_consumed,
         "reliability_score": 0.9,
     }
-    assert envelope["data"] == DONE.data
+    assert document["data"] == DONE.data
 
 
-def test_run_18_an_envelope_beyond_one_megabyte_is_a_failure_not_an_object(world: World) -> None:
+def test_run_18_the_largest_members_of_a_large_envelope_are_objects_of_their_own(world: World) -> None:
+    """RUN-18: only as many as needed; the row names them, and what stands in the envelope for each has its hash."""
+    run = world.submit(world.tenant()).run
+    found = {"answer_text": "x" * 600_000, "words": ["글"] * 300_000, "pages": 3}
+    large = PackSuccess(
+        data=found, artifacts={"docx": "y" * 700_000}, reliability_score=1.0, cost_usd_micros=A_COST, tokens_consumed=7
+    )
+    _work(world, run, ScriptedPacks(large))
+    ended = world.run(run)
+    assert (ended.status, ended.actual_cost_usd_micros) == (Status.COMPLETED, A_COST)
+    pointer = ended.result
+    assert pointer is not None
+    assert [part.name for part in pointer.parts] == ["data.words", "artifacts.docx"]
+
+    def stored(key: str) -> bytes:
+        return bytes(world.s3.get_object(Bucket=world.bucket, Key=key)["Body"].read())
+
+    body = stored(pointer.key)
+    assert len(body) <= envelope.MAX_ENVELOPE_BYTES
+    document = json.loads(body)
+    assert document["data"]["answer_text"] == found["answer_text"]
+    for part, value in zip(pointer.parts, [found["words"], "y" * 700_000], strict=True):
+        moved = stored(pointer.part_key(part))
+        assert json.loads(moved) == value
+        section, member = part.name.split(".")
+        stands_for = {"name": part.name, "sha256": hashlib.sha256(moved).hexdigest(), "size_bytes": len(moved)}
+        assert document[section][member] == {"part": stands_for}
+    again = envelope.read_stored(ended, body)
+    assert (again.parts, again.tokens_consumed, again.sha256) == (pointer.parts, 7, pointer.sha256)
+
+
+def test_run_18_an_envelope_that_is_too_large_without_its_parts_is_a_failure(world: World) -> None:
     """RUN-18: the run fails with a reason, at the minimum fee."""
     run = world.submit(world.tenant()).run
-    huge = PackSuccess(data={"answer_text": "x" * 1_100_000}, reliability_score=1.0, cost_usd_micros=A_COST)
+    log = [{"url": "x" * 1_100_000}]
+    huge = PackSuccess(data={}, discard_log=log, reliability_score=1.0, cost_usd_micros=A_COST, tokens_consumed=7)
     _work(world, run, ScriptedPacks(huge))
     ended = world.run(run)
+    assert ended.tokens_consumed == 7
     assert ended.last_error_reason_code == "PACK_OUTPUT_TOO_LARGE"
     assert ended.actual_cost_usd_micros == ended.minimum_fee_usd_micros
 

@@ -96,6 +96,7 @@ _PARAMS: dict[str, Any] = {
     "result_bucket": None,
     "result_key": None,
     "result_sha256": None,
+    "result_parts": "[]",
     "reason_code": "X",
     "detail": "x",
     "release_idempotency_key": False,

@@ -32,7 +32,7 @@ _STATEMENTS: Mapping[str, Any] = {
     # Of these the simulation runs only the last two, which act on no row.
     if name not in ("purge_inputs", "rebuilds", "bound_the_wait", "stop_writes_to_runs")
 }
-_POINTER = {"result_bucket": "b", "result_key": "k", "result_sha256": _HASH}
+_POINTER = {"result_bucket": "b", "result_key": "k", "result_sha256": _HASH, "result_parts": "[]"}
 _INTENTS: tuple[dict[str, Any], ...] = (
     {"outcome": "COMPLETED", "charge": 50_000, "tokens_consumed": 7} | _POINTER,
     {"charge": 5_000, "reason_code": "WORKER_TIMEOUT", "detail": "late"},
@@ -41,6 +41,7 @@ _INTENTS: tuple[dict[str, Any], ...] = (
     {"charge": 5_000},
     {"outcome": "COMPLETED", "charge": 1},
     {"outcome": "COMPLETED", "charge": 1} | _POINTER | {"result_sha256": "no hash"},
+    {"charge": 5_000, "reason_code": "X", "result_parts": '[{"name": "of no result"}]'},
     {"money_state": "REFUNDED", "charge": 1, "reason_code": "X"},
     {"outcome": "COMPLETED", "money_state": "REFUNDED", "charge": 0} | _POINTER,
     {"outcome": "COMPLETED", "charge": 1, "tokens_consumed": -1} | _POINTER,
@@ -54,7 +55,7 @@ _SERVER_TIMES = {
     ("ledger_rebuilds", "rebuild_id"),
 }
 """Columns that the server sets from its own clock or sequence."""
-_NO_INTENT = dict.fromkeys((*_POINTER, "reason_code", "detail")) | {"tokens_consumed": 0}
+_NO_INTENT = dict.fromkeys((*_POINTER, "reason_code", "detail")) | {"tokens_consumed": 0, "result_parts": "[]"}
 
 type Call = tuple[str, int, Mapping[str, Any]]
 """A statement, the index of the run that it is about, and parameters."""

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import EndpointConnectionError
 
 from dpp.platform.db.postgres import Connection, Database
-from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable
+from dpp.platform.errors import DependencyUnavailable, PostgresNotReached, PostgresUnavailable, StorageUnavailable
 
 
 class AwayDatabase(Database):
@@ -86,6 +86,20 @@ class Flaky:
             raise self._error("on demand")
 
         return failing
+
+
+class DiesAfter:
+    """Any other effect, of which one method works for a number of calls and fails from then on."""
+
+    def __init__(self, real: Any, method: str, calls: int) -> None:
+        self._real, self._method, self._calls_left = real, method, calls
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._method:
+            if self._calls_left == 0:
+                raise StorageUnavailable("on demand")
+            self._calls_left -= 1
+        return getattr(self._real, name)
 
 
 class FailingClient:

@@ -180,7 +180,9 @@ def wait(
     retry: Retry = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Wait until a run ends, then fetch and verify its result. Exit code 3 if it FAILED."""
+    """Wait until a run ends, then fetch and verify its result.
+
+    Exit code 3 if it FAILED; its result is then what the pack found nevertheless."""
     where = _Where(api, key_file, retry)
     with where.client() as client:
         _wait(client, run_id, timeout, where, as_json=as_json)
@@ -192,7 +194,7 @@ def _wait(client: Client, run: Receipt | str, timeout: float, where: _Where, *, 
     with _ending(f"The run continues; to wait for it: {again}", f"To wait further: {again}"):
         with waiting_for(run_id) as show_progress:
             ended = client.wait(run, timeout=timeout, on_look=show_progress)
-        result = client.result(ended) if ended.result is not None else None
+        result = client.result(ended, failed=True) if ended.result is not None else None
     print_run(ended, result, as_document=as_json)
     _exit_if_failed(ended)
 

@@ -63,8 +63,29 @@ class PackRequest(_Message):
     )
 
 
-class PackSuccess(_Message):
-    """A pack's result: the parts of the envelope that are the pack's (RUN-18), what it cost and consumed.
+class _Findings(_Message):
+    # What a pack found: the parts of the envelope that are the pack's (RUN-18), and the tokens that finding it took.
+    data: dict[str, JsonValue] = Field(default_factory=dict, repr=False)
+    artifacts: dict[str, JsonValue] = Field(default_factory=dict, repr=False)
+    discard_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
+    blocked_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
+    tokens_consumed: int = Field(default=0, ge=0, le=MAX_EXACT_MICROS)
+
+
+class PackFailure(_Findings):
+    """No result, or one that doesn't suffice. The findings are what the pack found nevertheless; often nothing.
+
+    `detail` is a fixed phrase (a class name, a signal, a limit), never a client's input.
+    """
+
+    outcome: Literal["failure"] = "failure"
+    reason_code: PackReason
+    detail: str = Field(default="", max_length=200)
+    reliability_score: float | None = Field(default=None, ge=0, le=1)
+
+
+class PackSuccess(_Findings):
+    """A pack's result, and its cost.
 
     `cost_usd_micros` follows `prices` and may exceed the run's maximum; charging at most what was
     reserved is the caller's rule (RUN-24). `reliability_score` is the pack's own measure of how far its answer
@@ -74,20 +95,13 @@ class PackSuccess(_Message):
 
     outcome: Literal["success"] = "success"
     data: dict[str, JsonValue] = Field(repr=False)
-    artifacts: dict[str, JsonValue] = Field(default_factory=dict, repr=False)
-    discard_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
-    blocked_log: list[dict[str, JsonValue]] = Field(default_factory=list, repr=False)
     reliability_score: float = Field(ge=0, le=1)
     cost_usd_micros: int = Field(ge=0, le=MAX_EXACT_MICROS, multiple_of=100)
-    tokens_consumed: int = Field(default=0, ge=0, le=MAX_EXACT_MICROS)
 
-
-class PackFailure(_Message):
-    """No result. `detail` is a fixed phrase (a class name, a signal, a limit), never a client's input."""
-
-    outcome: Literal["failure"] = "failure"
-    reason_code: PackReason
-    detail: str = Field(default="", max_length=200)
+    def failed(self, reason: PackReason, detail: str) -> PackFailure:
+        """The same findings as a failure."""
+        findings = {name: getattr(self, name) for name in (*_Findings.model_fields, "reliability_score")}
+        return PackFailure(reason_code=reason, detail=detail, **findings)
 
 
 PackResult = PackSuccess | PackFailure

@@ -11,8 +11,8 @@ HEADER = struct.Struct(">I")
 MAX_JOB_BYTES = 4 * 1024 * 1024
 """A context of 200,000 characters is at most 1.2 MB of JSON; the rest is room for packs to come."""
 
-MAX_ANSWER_BYTES = 1_000_000
-"""An answer becomes the envelope, which is about 1 MB (RUN-18)."""
+MAX_ANSWER_BYTES = 8_000_000
+"""An answer becomes the envelope, whose larger members are stored beside it (RUN-18)."""
 
 
 class BrokenFrameError(Exception):

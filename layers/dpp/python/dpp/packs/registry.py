@@ -6,16 +6,15 @@ The API's cold start imports this module, so it imports nothing but pydantic: no
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pydantic import BaseModel
-
 from dpp.packs.contract import PackType
 from dpp.packs.inputs.compliance import ComplianceInputs
 from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.inputs.eval import EvalInputs
+from dpp.packs.inputs.model import PricedInputs
 from dpp.packs.inputs.ocr import OcrInputs
 from dpp.packs.inputs.url import UrlInputs
 
-INPUT_MODELS: Mapping[PackType, type[BaseModel]] = MappingProxyType(
+INPUT_MODELS: Mapping[PackType, type[PricedInputs]] = MappingProxyType(
     {
         PackType.DECISION: DecisionInputs,
         PackType.URL: UrlInputs,

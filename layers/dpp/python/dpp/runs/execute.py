@@ -138,18 +138,20 @@ def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:
     """End the run with its pack's result; None for the loser of the claim."""
     result, charge, built = _enveloped(run, _reliable(run, result))
     failure = result if isinstance(result, PackFailure) else None
+    pointer = ResultPointer(effects.storage.bucket, envelope_key(run), built.sha256, tuple(built.parts))
     intent = Intent(
         outcome=Status.FAILED if failure else Status.COMPLETED,
         money_state=MoneyState.SETTLED,
         charge_usd_micros=charge,
-        tokens_consumed=result.tokens_consumed if isinstance(result, PackSuccess) else 0,
-        result=ResultPointer(effects.storage.bucket, envelope_key(run), built.sha256),
+        tokens_consumed=result.tokens_consumed,
+        result=pointer,
         reason_code=failure.reason_code if failure else None,
         detail=failure.detail if failure else None,
     )
     guard = Guard(Status.PROCESSING, lease_token=run.lease_token)
     ends = finalize.FinalizeEffects(effects.database, effects.ledger, effects.storage, effects.pauses_seconds)
-    return finalize.finish(ends, run, guard, intent, envelope=built.body)
+    uploads = {pointer.part_key(part): body for part, body in built.parts.items()} | {pointer.key: built.body}
+    return finalize.finish(ends, run, guard, intent, uploads=uploads)
 
 
 def _reliable(run: Run, result: PackResult) -> PackResult:
@@ -166,7 +168,7 @@ def _reliable(run: Run, result: PackResult) -> PackResult:
     # Rounded down: otherwise a score could be reported as below itself.
     rounded = score.quantize(_SCORE_STEP, ROUND_FLOOR)
     detail = f"reliability {rounded:f} is below the minimum {run.min_reliability_score:f}"
-    return PackFailure(reason_code=PackReason.PACK_RELIABILITY_BELOW_MINIMUM, detail=detail)
+    return result.failed(PackReason.PACK_RELIABILITY_BELOW_MINIMUM, detail)
 
 
 def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.Envelope]:
@@ -175,7 +177,7 @@ def _enveloped(run: Run, result: PackResult) -> tuple[PackResult, int, envelope.
         charge = _charge(run, result)
         return result, charge, envelope.build(run, result, charge)
     except envelope.EnvelopeRefused as refused:
-        failure = PackFailure(reason_code=refused.reason, detail=str(refused))
+        failure = PackFailure(reason_code=refused.reason, detail=str(refused), tokens_consumed=result.tokens_consumed)
         charge = _charge(run, failure)
         return failure, charge, envelope.build(run, failure, charge)
 

@@ -2,7 +2,7 @@
 
     claim    one CAS on version and state, which records the intent. A caller that gets no row has lost and stops:
              it settles nothing and writes nothing, neither to Postgres nor to S3.
-    upload   the envelope, if the worker has one.
+    upload   the envelope, if the worker has one, after the parts that are objects of their own.
     settle   or refund, in the ledger; a repetition returns the receipt.
     commit   one CAS on version and finalize token; the run ends as the intent says.
 
@@ -11,9 +11,10 @@ and repeats the same steps with the same values. By then the first holder has en
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from dpp.money.ledger import Closed, CloseKind, Ledger, NoReservation, ReservationLost
 from dpp.platform.aws.storage import ObjectStore
@@ -49,13 +50,14 @@ def finish(
     guard: Guard,
     intent: Intent,
     *,
-    envelope: bytes | None = None,
+    uploads: Mapping[str, bytes] | None = None,
     now: datetime | None = None,
 ) -> Run | None:
     """Claim the end of `run`, do all steps, and return the ended run (committed or DISPUTED).
 
     None for a loser, which has changed nothing. Raises DependencyUnavailable if a step after the claim failed;
-    reconcile then finishes. `envelope` must be given with a result pointer, and only then.
+    reconcile then finishes. `uploads`, of JSON by key, must be given with a result pointer, and only then. The envelope
+    is the last one, so it proves the others.
     """
     token = str(new_id())
 
@@ -66,7 +68,7 @@ def finish(
     if claimed is None:
         _LOG.info("claim lost", extra={"run_id": run.id, "tenant_id": run.tenant_id, "version_before": run.version})
         return None
-    return roll_forward(effects, claimed, envelope=envelope, now=now)
+    return roll_forward(effects, claimed, uploads=uploads, now=now)
 
 
 def take_over(effects: FinalizeEffects, stuck: Run, intent: Intent, *, now: datetime | None = None) -> Run | None:
@@ -90,7 +92,7 @@ def resolve(effects: FinalizeEffects, run: Run, intent: Intent, *, now: datetime
 
 
 def roll_forward(
-    effects: FinalizeEffects, claimed: Run, *, envelope: bytes | None = None, now: datetime | None = None
+    effects: FinalizeEffects, claimed: Run, *, uploads: Mapping[str, bytes] | None = None, now: datetime | None = None
 ) -> Run | None:
     """All steps after the claim, repeatable; None if the claim was taken over before the commit.
 
@@ -98,8 +100,8 @@ def roll_forward(
     reservation again, and a later tick finishes the claim.
     """
     intent = claimed.intent
-    if envelope is not None:
-        _upload(effects, intent, envelope)
+    if uploads is not None:
+        _upload(effects, intent, uploads)
     try:
         closed = with_retries(
             lambda: _move_money(effects.ledger, claimed, intent), pauses_seconds=effects.pauses_seconds
@@ -128,11 +130,12 @@ def repeat_move(ledger: Ledger, ended: Run) -> Closed:
     return _move_money(ledger, ended, ended.intent)
 
 
-def _upload(effects: FinalizeEffects, intent: Intent, envelope: bytes) -> None:
+def _upload(effects: FinalizeEffects, intent: Intent, uploads: Mapping[str, bytes]) -> None:
     storage, result = effects.storage, intent.result
     if storage is None or result is None:
         raise ValueError("an envelope needs an object store and a recorded result pointer")
-    with_retries(lambda: storage.put_json(result.key, envelope), pauses_seconds=effects.pauses_seconds)
+    for key, body in uploads.items():
+        with_retries(partial(storage.put_json, key, body), pauses_seconds=effects.pauses_seconds)
 
 
 def _move_money(ledger: Ledger, claimed: Run, intent: Intent) -> Closed:

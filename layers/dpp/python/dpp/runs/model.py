@@ -12,6 +12,8 @@ from dpp.packs.contract import PackType
 from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.payload_hash import payload_hash
 
+ENVELOPE_NAME = "pack_envelope.json"
+
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest:
@@ -37,12 +39,26 @@ class SubmitRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultPart:
+    """A part of a large envelope that is an object of its own, of UTF-8 JSON (RUN-18)."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResultPointer:
-    """The place of a run's envelope in S3, and its hash (RUN-18)."""
+    """The place of a run's envelope in S3, its hash, and the parts that are objects beside it (RUN-18)."""
 
     bucket: str
     key: str
     sha256: str
+    parts: tuple[ResultPart, ...] = ()
+
+    def part_key(self, part: ResultPart) -> str:
+        """The key of a part's object."""
+        return f"{self.key.removesuffix(ENVELOPE_NAME)}artifacts/{part.name}.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,7 @@ class Run:
     result_bucket: str | None
     result_key: str | None
     result_sha256: str | None
+    result_parts: tuple[ResultPart, ...]
     retention_until: datetime
     lease_token: str | None
     finalize_stage: FinalizeStage | None
@@ -101,6 +118,7 @@ class Run:
         for name, kind in _ENUMS.items():
             if values[name] is not None:
                 values[name] = kind(values[name])
+        values["result_parts"] = tuple(ResultPart(**part) for part in values["result_parts"])
         return cls(**values)
 
     @property
@@ -113,7 +131,7 @@ class Run:
         """The result pointer, if the run has one."""
         if self.result_bucket is None or self.result_key is None or self.result_sha256 is None:
             return None
-        return ResultPointer(self.result_bucket, self.result_key, self.result_sha256)
+        return ResultPointer(self.result_bucket, self.result_key, self.result_sha256, self.result_parts)
 
     @property
     def intent(self) -> Intent:
@@ -196,4 +214,4 @@ class Costs:
 
 def envelope_key(run: Run) -> str:
     """The key of a run's envelope (001 §13.1): `dpp/{tenant}/{yyyy}/{mm}/{dd}/{run}/pack_envelope.json`, in UTC."""
-    return f"dpp/{run.tenant_id}/{run.created_at.astimezone(UTC):%Y/%m/%d}/{run.run_id}/pack_envelope.json"
+    return f"dpp/{run.tenant_id}/{run.created_at.astimezone(UTC):%Y/%m/%d}/{run.run_id}/{ENVELOPE_NAME}"

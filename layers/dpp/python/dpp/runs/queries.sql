@@ -46,6 +46,7 @@ finalize_token = %(finalize_token)s, finalize_claimed_at = coalesce(%(now)s, now
 finalize_outcome = %(outcome)s, finalize_money_state = %(money_state)s,
 finalize_charge_usd_micros = %(charge)s, tokens_consumed = %(tokens_consumed)s,
 result_bucket = %(result_bucket)s, result_key = %(result_key)s, result_sha256 = %(result_sha256)s,
+result_parts = %(result_parts)s,
 last_error_reason_code = %(reason_code)s, last_error_detail = %(detail)s,
 version = version + 1, updated_at = coalesce(%(now)s, now())
 
@@ -159,6 +160,7 @@ ORDER BY retention_until, run_id LIMIT %(limit)s
 -- An ended run becomes a tombstone (D7): the result is gone, the money state stays, the idempotency key is free.
 UPDATE runs SET
   status = 'EXPIRED', result_bucket = NULL, result_key = NULL, result_sha256 = NULL,
+  result_parts = '[]',
   idempotency_released_at = coalesce(idempotency_released_at, %(now)s, now()),
   version = version + 1, updated_at = coalesce(%(now)s, now())
 WHERE run_id = %(run_id)s AND version = %(version)s AND status IN ('COMPLETED', 'FAILED')

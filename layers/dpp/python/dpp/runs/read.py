@@ -1,6 +1,7 @@
 """Read a run (RUN-10, RUN-11, RUN-12): one Redis call, one row, and for a result one signed URL or one object."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from dpp.runs import admission, store
 from dpp.runs.api.contract import INLINE_LIMIT_BYTES, PRESIGNED_URL_TTL_SECONDS
 from dpp.runs.errors import RateLimited, RunExpired, RunNotFound
 from dpp.runs.machine import Status
-from dpp.runs.model import Costs, ResultPointer, Run
+from dpp.runs.model import Costs, ResultPart, ResultPointer, Run
 
 _NO_RUN = UUID(int=0)
 
@@ -33,10 +34,11 @@ class ReadEffects:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A completed run's envelope: its URL, and the envelope itself if it was requested and is small."""
+    """An ended run's envelope: its URL, and the envelope itself if it was requested and is small."""
 
     pointer: ResultPointer
     url: PresignedUrl
+    part_urls: Mapping[ResultPart, PresignedUrl]
     inline: dict[str, Any] | None
     inline_too_large: bool
 
@@ -73,13 +75,14 @@ def read(run_id: str, caller: Caller, effects: ReadEffects) -> Found:
 
 def _result_of(run: Run, storage: ObjectStore) -> Result | None:
     pointer = run.result
-    if run.status != Status.COMPLETED or pointer is None:
+    if run.status not in {Status.COMPLETED, Status.FAILED} or pointer is None:
         return None
     url = storage.presign_get(pointer.key, PRESIGNED_URL_TTL_SECONDS)
+    part_urls = {part: storage.presign_get(pointer.part_key(part), PRESIGNED_URL_TTL_SECONDS) for part in pointer.parts}
     if not run.inline_result:
-        return Result(pointer, url, None, inline_too_large=False)
+        return Result(pointer, url, part_urls, None, inline_too_large=False)
     body = storage.get(pointer.key)
     if body is None:
         raise StorageUnavailable(f"the envelope of run {run.id} is missing")
     too_large = len(body) > INLINE_LIMIT_BYTES
-    return Result(pointer, url, None if too_large else json.loads(body), inline_too_large=too_large)
+    return Result(pointer, url, part_urls, None if too_large else json.loads(body), inline_too_large=too_large)

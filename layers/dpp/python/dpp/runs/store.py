@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from dpp.platform.db.postgres import Connection, named_rows
 from dpp.platform.db.sql import Queries
 from dpp.runs.machine import FinalizeStage, Status
@@ -209,6 +211,7 @@ def _intent_params(run: Run, intent: Intent, finalize_token: str, now: datetime 
         "result_bucket": result.bucket if result else None,
         "result_key": result.key if result else None,
         "result_sha256": result.sha256 if result else None,
+        "result_parts": Jsonb([asdict(part) for part in result.parts] if result else []),
         "reason_code": intent.reason_code,
         "detail": intent.detail,
     }

@@ -3,7 +3,7 @@
 -- columns: run
 run_id, tenant_id, pack_type, profile_version, status, money_state, version, payload_hash, idempotency_released_at,
 reservation_max_cost_usd_micros, minimum_fee_usd_micros, actual_cost_usd_micros, tokens_consumed, timebox_sec,
-min_reliability_score, inline_result, result_bucket, result_key, result_sha256, retention_until, lease_token,
+min_reliability_score, inline_result, result_bucket, result_key, result_sha256, result_parts, retention_until, lease_token,
 finalize_stage, finalize_token, finalize_outcome, finalize_money_state, finalize_charge_usd_micros,
 last_error_reason_code, last_error_detail, trace_id, created_at, updated_at
 

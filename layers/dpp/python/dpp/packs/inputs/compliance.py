@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpp.packs.inputs.model import PackInputs, check_distinct
+from dpp.packs.inputs.model import PackInputs, PricedInputs, check_distinct
+from dpp.packs.prices import compliance_cost_usd_micros
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
@@ -44,7 +45,7 @@ class CompliancePattern(PackInputs):
     severity: Severity = "medium"
 
 
-class ComplianceInputs(PackInputs):
+class ComplianceInputs(PricedInputs):
     """Inputs of a compliance run: documents, the rules they are checked against, and what fails (RUN-28)."""
 
     documents: list[ComplianceDocument] = Field(min_length=1, max_length=50, repr=False)
@@ -66,3 +67,8 @@ class ComplianceInputs(PackInputs):
         ids = [*(one.id for one in clauses), *(one.id for one in self.patterns)]
         check_distinct(ids, "the ids of clauses and patterns")
         return self
+
+    def least_cost_usd_micros(self) -> int:
+        """The price; all of it is known from the inputs."""
+        characters = sum(len(document.text) for document in self.documents)
+        return compliance_cost_usd_micros(characters=characters, patterns=len(self.patterns))

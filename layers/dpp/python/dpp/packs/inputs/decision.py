@@ -4,10 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from dpp.packs.inputs.model import PackInputs
+from dpp.packs.inputs.model import PricedInputs
+from dpp.packs.prices import decision_cost_usd_micros
 
 
-class DecisionInputs(PackInputs):
+class DecisionInputs(PricedInputs):
     """Inputs of a decision run: a question, the text to answer from, and how long an answer (RUN-25)."""
 
     question: str = Field(
@@ -17,3 +18,7 @@ class DecisionInputs(PackInputs):
     mode: Literal["brief", "full"] = Field(
         default="brief", description="`brief`: one short answer; `full`: the answer with its evidence."
     )
+
+    def least_cost_usd_micros(self) -> int:
+        """The price without a provider's tokens."""
+        return decision_cost_usd_micros(characters=len(self.question) + len(self.context or ""), tokens=0)

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from dpp.packs.inputs.model import PackInputs, check_distinct
+from dpp.packs.inputs.model import PackInputs, PricedInputs, check_distinct
+from dpp.packs.prices import eval_cost_usd_micros
 
 MAX_EVAL_ITEMS = 2_000
 MAX_EVAL_TEXT_CHARACTERS = 20_000
@@ -93,7 +94,7 @@ class Bootstrap(PackInputs):
     confidence_percent: int = Field(default=95, ge=50, le=99)
 
 
-class EvalInputs(PackInputs):
+class EvalInputs(PricedInputs):
     """Inputs of an eval run: predictions, the references they are held against, and how (RUN-28)."""
 
     predictions: list[EvalPrediction] = Field(min_length=1, max_length=MAX_EVAL_ITEMS, repr=False)
@@ -107,3 +108,7 @@ class EvalInputs(PackInputs):
         check_distinct([one.id for one in self.references], "the ids of references")
         check_distinct([one.name for one in self.metrics], "the labels of metrics")
         return self
+
+    def least_cost_usd_micros(self) -> int:
+        """The price without intervals, which are drawn only for what can be compared."""
+        return eval_cost_usd_micros(scores=len(self.references) * len(self.metrics), draws=0)

@@ -4,7 +4,8 @@ from typing import Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from dpp.packs.inputs.model import PackInputs
+from dpp.packs.inputs.model import PackInputs, PricedInputs
+from dpp.packs.prices import ocr_cost_usd_micros
 
 INPUT_OBJECT_PREFIX = "inputs/"
 """Prefix of clients' objects in the bucket: `inputs/{tenant_id}/…`."""
@@ -68,7 +69,7 @@ class OcrArtifacts(PackInputs):
     include_docx: bool = Field(default=False, description="All pages as one Word document, in base64.")
 
 
-class OcrInputs(PackInputs):
+class OcrInputs(PricedInputs):
     """Inputs of an ocr run: images, what kind of page they are, and what is wanted of them (RUN-27)."""
 
     images: list[OcrImage] = Field(min_length=1, max_length=50, repr=False, description="Read in this order.")
@@ -81,3 +82,7 @@ class OcrInputs(PackInputs):
     )
     max_pages: int = Field(default=50, ge=1, le=50, description="Of all images together.")
     artifacts: OcrArtifacts = OcrArtifacts()
+
+    def least_cost_usd_micros(self) -> int:
+        """The price of one small page."""
+        return ocr_cost_usd_micros(pages=1, pixels=1)

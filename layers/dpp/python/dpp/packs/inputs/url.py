@@ -4,12 +4,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpp.packs.inputs.model import PackInputs
+from dpp.packs.inputs.model import PricedInputs
+from dpp.packs.prices import url_cost_usd_micros
 
 Url = Annotated[str, Field(min_length=1, max_length=2_048)]
 
 
-class UrlInputs(PackInputs):
+class UrlInputs(PricedInputs):
     """Inputs of a url run (RUN-26). A malformed URL is no 422: it ends in the discard log, alone."""
 
     urls: list[Url] = Field(min_length=1, max_length=30, description="What to fetch, in order.", repr=False)
@@ -34,3 +35,7 @@ class UrlInputs(PackInputs):
     def plain_http_allowed(self) -> bool:
         """Return whether `http://` may be fetched, asked for by either of the two switches."""
         return self.allow_http or not self.allow_https_only
+
+    def least_cost_usd_micros(self) -> int:
+        """The price of a run in which no URL has a result."""
+        return url_cost_usd_micros(fetched_urls=0, body_bytes=0)

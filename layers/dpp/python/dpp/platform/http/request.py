@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
 MAX_BODY_BYTES = 1_048_576
+VALIDATION_DETAIL = "Each entry of `errors` names a place and what it needs."
 _MAX_FAULTS = 20
 _OPTIONAL_WHITESPACE = " \t"  # the only characters that RFC 9110 allows around a header's value
 IDEMPOTENCY_KEY_PATTERN = r"[\x21\x23-\x5b\x5d-\x7e]{8,64}"
@@ -141,7 +142,7 @@ def validation_failed(error: ValidationError, prefix: tuple[str, ...] = ()) -> P
         )
         for fault in error.errors(include_input=False, include_url=False)[:_MAX_FAULTS]
     )
-    return ProblemError(VALIDATION_FAILED, "Each entry of `errors` names a place and what it needs.", faults=faults)
+    return ProblemError(VALIDATION_FAILED, VALIDATION_DETAIL, faults=faults)
 
 
 def pointer(parts: tuple[str, ...]) -> str:

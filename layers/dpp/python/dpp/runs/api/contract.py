@@ -131,8 +131,18 @@ class Cost(_Answer):
     budget_remaining_usd: Usd
 
 
+class RunResultPart(_Answer):
+    """A member of a large envelope that is an object of its own: UTF-8 JSON."""
+
+    name: str = Field(description="Its place in the envelope, such as `data.texts`.")
+    presigned_url: str
+    sha256: str
+    size_bytes: int
+    expires_at: datetime
+
+
 class RunResult(_Answer):
-    """The envelope of a completed run: its URL and its hash."""
+    """The envelope of an ended run: its URL and its hash. A failed run's has what the pack found nevertheless."""
 
     presigned_url: str
     sha256: str
@@ -141,6 +151,9 @@ class RunResult(_Answer):
         default=None, description="The envelope itself, if requested and small enough."
     )
     inline_omitted: Literal["TOO_LARGE"] | None = None
+    parts: list[RunResultPart] | None = Field(
+        default=None, description='The parts of a large envelope, in which `{"part": …}` stands for each.'
+    )
 
 
 class RunProblem(_Answer):

@@ -7,7 +7,8 @@ from pydantic import ValidationError
 from dpp.money.micros import format_usd, parse_usd
 from dpp.packs.inputs.ocr import tenant_context
 from dpp.packs.registry import INPUT_MODELS
-from dpp.platform.http.request import idempotency_key, read_body, validation_failed
+from dpp.platform.http.problem import VALIDATION_FAILED, FieldFault, ProblemError
+from dpp.platform.http.request import VALIDATION_DETAIL, idempotency_key, read_body, validation_failed
 from dpp.platform.keys.api_keys import Caller
 from dpp.runs.api.contract import (
     Cost,
@@ -19,6 +20,7 @@ from dpp.runs.api.contract import (
     RunProblem,
     RunReceipt,
     RunResult,
+    RunResultPart,
     RunView,
 )
 from dpp.runs.errors import PackNotAvailable
@@ -42,22 +44,33 @@ def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller) 
     if model is None:
         raise PackNotAvailable
     try:
-        model.model_validate(body.inputs, context=tenant_context(caller.tenant_id))
+        inputs = model.model_validate(body.inputs, context=tenant_context(caller.tenant_id))
     except ValidationError as error:
         raise validation_failed(error, ("inputs",)) from None
+    reserved_usd_micros = parse_usd(body.reservation.max_cost_usd)
+    _check_price(reserved_usd_micros, inputs.least_cost_usd_micros())
     return SubmitRequest(
         tenant_id=caller.tenant_id,
         rate_limit_per_minute=caller.rate_limit_per_minute,
         idempotency_key=key,
         pack_type=body.pack_type,
         inputs=body.inputs,
-        reserved_usd_micros=parse_usd(body.reservation.max_cost_usd),
+        reserved_usd_micros=reserved_usd_micros,
         timebox_sec=body.reservation.timebox_sec,
         min_reliability_score=body.reservation.min_reliability_score,
         inline_result=body.options.inline == 1,
         profile_version=body.meta.profile_version,
         trace_id=body.meta.trace_id or trace_id,
     )
+
+
+def _check_price(reserved_usd_micros: int, least_usd_micros: int) -> None:
+    """Refuse a reservation that can't pay for any result. Raises ProblemError 422."""
+    if reserved_usd_micros < least_usd_micros:
+        fault = FieldFault(
+            "/reservation/max_cost_usd", f"must be at least {format_usd(least_usd_micros)}, the least price of this run"
+        )
+        raise ProblemError(VALIDATION_FAILED, VALIDATION_DETAIL, faults=(fault,))
 
 
 def receipt(run: Run) -> RunReceipt:
@@ -107,6 +120,17 @@ def _result(result: Result) -> RunResult:
         expires_at=result.url.expires_at,
         inline=result.inline,
         inline_omitted="TOO_LARGE" if result.inline_too_large else None,
+        parts=[
+            RunResultPart(
+                name=part.name,
+                presigned_url=url.url,
+                sha256=part.sha256,
+                size_bytes=part.size_bytes,
+                expires_at=url.expires_at,
+            )
+            for part, url in result.part_urls.items()
+        ]
+        or None,
     )
 
 

@@ -187,7 +187,8 @@ def finish_expired(effects: ReconcileEffects, run: Run, now: datetime | None = N
             outcome=Status.COMPLETED,
             money_state=MoneyState.SETTLED,
             charge_usd_micros=charge_within(stored.used_usd_micros, run.reservation_max_cost_usd_micros),
-            result=ResultPointer(effects.storage.bucket, key, stored.sha256),
+            tokens_consumed=stored.tokens_consumed,
+            result=ResultPointer(effects.storage.bucket, key, stored.sha256, stored.parts),
         )
     return finalize.finish(effects.ends, run, expired_lease(run), intent, now=now)
 
