@@ -12,6 +12,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import Response
 from mcp_types import Implementation
 
+from dpp.platform.config import StorageSettings
 from dpp.platform.errors import DependencyUnavailable
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
@@ -36,14 +37,20 @@ api = Api(PROBLEMS, error_headers, meter)
 server = Server(Implementation(name="dpp", title="DPP", version="1.0.0"), INSTRUCTIONS, tuple(TOOLS), list_tools)
 
 
-class RunsMcpSettings(SubmitSettings):
-    """Rows, budgets and the run queue: a tool call is a submit."""
+class RunsMcpSettings(SubmitSettings, StorageSettings):
+    """Rows, budgets, the run queue, and the bucket that objects of inputs must be in: a tool call is a submit."""
+
+
+@cache
+def settings() -> RunsMcpSettings:
+    """Read the environment."""
+    return RunsMcpSettings.load()
 
 
 @cache
 def wiring() -> SubmitEffects:
-    """Read the environment and build; connections open at their first use."""
-    return SubmitEffects.connect(RunsMcpSettings.load())
+    """Build from the settings; connections open at their first use."""
+    return SubmitEffects.connect(settings())
 
 
 @api.route("POST", "/mcp")
@@ -60,7 +67,7 @@ def message() -> Response[str]:
 def _call(caller: Caller, tool: str, arguments: Mapping[str, Any]) -> Called:
     """Submit a run, as POST /v1/runs does. A refusal is a tool result, so that the model sees it."""
     try:
-        request = request_of_call(tool, arguments, api.trace_id, caller)
+        request = request_of_call(tool, arguments, api.trace_id, caller, settings().results_bucket)
         accepted = submit(request, wiring())
     except (RunsError, ProblemError, DependencyUnavailable) as error:
         refusal = api.refusal(error)

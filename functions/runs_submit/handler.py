@@ -9,6 +9,7 @@ from functools import cache
 
 from aws_lambda_powertools.event_handler import Response
 
+from dpp.platform.config import StorageSettings
 from dpp.platform.http.api import Api
 from dpp.platform.http.auth import authenticate
 from dpp.platform.observability.invocation import invocation
@@ -25,14 +26,20 @@ meter = Meter()
 api = Api(PROBLEMS, error_headers, meter)
 
 
-class RunsSubmitSettings(SubmitSettings):
-    """Rows, budgets and the run queue."""
+class RunsSubmitSettings(SubmitSettings, StorageSettings):
+    """Rows, budgets, the run queue, and the bucket that objects of inputs must be in."""
+
+
+@cache
+def settings() -> RunsSubmitSettings:
+    """Read the environment."""
+    return RunsSubmitSettings.load()
 
 
 @cache
 def wiring() -> SubmitEffects:
-    """Read the environment and build; connections open at their first use."""
-    return SubmitEffects.connect(RunsSubmitSettings.load())
+    """Build from the settings; connections open at their first use."""
+    return SubmitEffects.connect(settings())
 
 
 @api.route("POST", "/v1/runs")
@@ -41,7 +48,7 @@ def submit_run() -> Response[str]:
     effects = wiring()
     caller = authenticate(api.event, effects.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
-    request = read_request(api.event, api.trace_id, caller)
+    request = read_request(api.event, api.trace_id, caller, settings().results_bucket)
     api.adopt_trace_id(request.trace_id)
     logger.append_keys(trace_id=request.trace_id)
     accepted = submit(request, effects)

@@ -83,6 +83,7 @@ FETCHES: tuple[dict[str, Any], ...] = (
     {"urls": URLS, "block_private_ip": False},
     {"urls": URLS, "allow_http": True, "allow_https_only": True},
 )
+PATTERNS = ("(", "a**", r"(?=x)x", r"(a)\1", "a*", "", "x{1001}", "[b-a]")
 RESERVATIONS: tuple[dict[str, Any], ...] = (
     *(
         {"max_cost_usd": amount}
@@ -99,6 +100,14 @@ RESERVATIONS: tuple[dict[str, Any], ...] = (
     {"max_cost_usd": "0.25", "max_cost": "0.25"},
 )
 MISFITS: tuple[Any, ...] = (
+    *(
+        a_body(
+            pack_type="compliance",
+            inputs={"documents": [{"id": "a", "text": ""}], "patterns": [{"id": "p", "pattern": pattern}]},
+        )
+        for pattern in PATTERNS
+    ),
+    a_body(pack_type="ocr", inputs={"images": [{"kind": "s3", "bucket": "b-of-others", "key": "inputs/t_a/x"}]}),
     *(a_body(reservation=reservation) for reservation in RESERVATIONS),
     *(a_body(options=options) for options in ({"inline": value} for value in INLINES)),
     *(a_body(meta=meta) for meta in ({"trace_id": ""}, {"trace_id": "t" * 65}, {"trace_id": "a b"}, {"x": 1})),

@@ -14,6 +14,7 @@ import pytest
 from tests.support.world import Tenant, World
 
 _FUNCTIONS = ("runs_submit", "runs_read", "runs_mcp", "health")
+_ACCEPTING = ("runs_submit", "runs_mcp")
 _HANDLERS = {name: importlib.import_module(f"{name}.handler").handler for name in (*_FUNCTIONS, "api_docs")}
 COST_HEADERS = ("X-DPP-Cost-Reserved", "X-DPP-Cost-Used", "X-DPP-Budget-Remaining", "X-DPP-Tokens-Consumed")
 
@@ -59,6 +60,8 @@ class ApiClient:
                 parts.database.close()
                 (parts.redis if function == "health" else parts.ledger.client).close()
             wiring.cache_clear()
+        for name in _ACCEPTING:
+            importlib.import_module(f"{name}.handler").settings.cache_clear()
 
     def submit(
         self,

@@ -61,7 +61,7 @@ def test_inputs_that_name_no_object_sign_none(bucket: ObjectStore) -> None:
     [
         (s3("inputs/t_b/x"), "images.0: a key is inputs/{your tenant id}/…"),
         (s3("inputs/t_a/../t_b/x"), "images.0: a key has no empty part"),
-        (s3("inputs/t_a/x", bucket="another-bucket"), "images[0].bucket: not this deployment's"),
+        (s3("inputs/t_a/x", bucket="another-bucket"), "images.0: the bucket is not this deployment's"),
     ],
 )
 def test_what_is_not_the_tenants_is_never_signed(bucket: ObjectStore, inputs: dict[str, Any], message: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dpp.packs import frames
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackSuccess
-from dpp.packs.inputs.ocr import OcrArtifacts, OcrInputs, tenant_context
+from dpp.packs.inputs.ocr import OcrArtifacts, OcrInputs, object_context
 from dpp.packs.ocr import pack
 from dpp.packs.ocr.artifacts import TextPage, make, markdown
 from dpp.packs.ocr.engine import Fragment, Line
@@ -178,6 +178,7 @@ def test_an_artifact_that_does_not_fit_leaves_room_for_the_next() -> None:
         {"kind": "s3", "key": "dpp/t_a/x/y"},
         {"kind": "s3", "key": "/inputs/t_a/x"},
         {"kind": "s3", "key": "inputs/t_ab/x"},
+        {"kind": "s3", "key": "inputs/t_a/x", "bucket": "b-of-others"},
         {"kind": "s3", "key": "inputs/t_a/x\ny"},
         {"kind": "s3", "key": "inputs/t_a/x\\..\\y"},
         {"kind": "inline"},
@@ -190,14 +191,14 @@ def test_an_artifact_that_does_not_fit_leaves_room_for_the_next() -> None:
 def test_an_image_that_is_not_the_tenants_own_is_refused(image: dict[str, str]) -> None:
     """RUN-27, RUN-31: by its name alone, and without repeating it."""
     with pytest.raises(ValidationError) as refused:
-        OcrInputs.model_validate({"images": [image]}, context=tenant_context("t_a"))
+        OcrInputs.model_validate({"images": [image]}, context=object_context("t_a", "b-results"))
     assert json.dumps(image.get("key", "never said"))[1:-1] not in str(refused.value)
 
 
 def test_the_tenants_own_is_taken() -> None:
     """RUN-27."""
     for key in ("inputs/t_a/x", "inputs/t_a/2026/계약서 1.pdf", "inputs/t_a/..x/y"):
-        OcrInputs.model_validate({"images": [{"kind": "s3", "key": key}]}, context=tenant_context("t_a"))
+        OcrInputs.model_validate({"images": [{"kind": "s3", "key": key}]}, context=object_context("t_a", "b-results"))
 
 
 def test_the_price_is_by_page_and_megapixel() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpp.packs.contract import PackType
-from dpp.packs.inputs.ocr import OcrInputs, tenant_context
+from dpp.packs.inputs.ocr import OcrInputs, object_context
 from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.aws.storage import ObjectStore
 
@@ -33,17 +33,14 @@ def signed_urls(
     if model is not OcrInputs:
         return {}
     try:
-        wanted = OcrInputs.model_validate(inputs, context=tenant_context(tenant_id))
+        wanted = OcrInputs.model_validate(inputs, context=object_context(tenant_id, storage.bucket))
     except ValidationError as error:
         raise ObjectRefusedError(_place(error)) from None
-    urls = {}
-    for number, image in enumerate(wanted.images):
-        if image.key is None:
-            continue
-        if image.bucket not in {None, storage.bucket}:
-            raise ObjectRefusedError(f"images[{number}].bucket: not this deployment's")
-        urls[image.key] = storage.read_url(image.key, timebox_sec + _SPARE_SECONDS)
-    return urls
+    return {
+        image.key: storage.read_url(image.key, timebox_sec + _SPARE_SECONDS)
+        for image in wanted.images
+        if image.key is not None
+    }
 
 
 def _place(error: ValidationError) -> str:

@@ -1,22 +1,15 @@
-"""The rules that a client brings along: clauses, and patterns through RE2 (RUN-28).
-
-RE2 takes time in proportion to the text whatever the pattern; `re` on a stranger's pattern may take forever.
-"""
+"""The rules that a client brings along: clauses, and patterns through RE2 (RUN-28)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import re2
 
 from dpp.packs.compliance.findings import Finding, Kind, blackened
 from dpp.packs.compliance.folding import Folded, fold_phrases
 from dpp.packs.inputs.compliance import Clause, CompliancePattern, Severity
+from dpp.packs.patterns import Compiled, compile_pattern
 
 MAX_MATCHES = 2_000
 """Matches of one rule in all documents together; the result says if there are more."""
-
-_PROGRAM_BYTES = 8 << 20
 
 
 class RuleRefusedError(ValueError):
@@ -73,24 +66,13 @@ class PhraseRule:
                     place = document.phrases.text.find(wording, place + len(wording))
 
 
-class _Match(Protocol):
-    def start(self) -> int: ...
-    def end(self) -> int: ...
-
-
-class _Compiled(Protocol):
-    """The part of RE2's compiled pattern that is used; the package has no types."""
-
-    def finditer(self, text: str, /) -> Iterator[_Match]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class PatternRule:
     """A compiled pattern."""
 
     id: str
     severity: Severity
-    compiled: _Compiled
+    compiled: Compiled
 
     def present(self, documents: Sequence[Document]) -> Found:
         """A finding for each match that is not empty; the empty ones count for MAX_MATCHES, too."""
@@ -111,19 +93,9 @@ def read_clause(clause: Clause, place: str) -> PhraseRule:
     return PhraseRule(clause.id, clause.severity, wordings)
 
 
-def read_pattern(pattern: CompliancePattern, place: str) -> PatternRule:
-    """The pattern, compiled. Raises RuleRefusedError for one that RE2 refuses, or that finds nothing everywhere."""
-    options = re2.Options()
-    options.max_mem = _PROGRAM_BYTES
-    options.log_errors = False  # they quote the pattern
-    options.never_capture = True
-    options.case_sensitive = pattern.case_sensitive
-    try:
-        compiled = re2.compile(pattern.pattern, options)
-    except re2.error:
-        raise RuleRefusedError(f"{place}: not a pattern that RE2 takes") from None
-    if compiled.search("") is not None:
-        raise RuleRefusedError(f"{place}: matches the empty text")
+def read_pattern(pattern: CompliancePattern) -> PatternRule:
+    """The compiled pattern; the inputs accept only one that compiles."""
+    compiled = compile_pattern(pattern.pattern, case_sensitive=pattern.case_sensitive)
     return PatternRule(pattern.id, pattern.severity, compiled)
 
 

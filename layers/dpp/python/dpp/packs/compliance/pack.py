@@ -63,7 +63,7 @@ def _by_client_rules(inputs: ComplianceInputs, documents: Sequence[Document]) ->
             ("forbidden_clauses", inputs.forbidden_clauses),
         )
     )
-    patterns = [client_rules.read_pattern(one, f"patterns[{place}]") for place, one in enumerate(inputs.patterns)]
+    patterns = [client_rules.read_pattern(one) for one in inputs.patterns]
     return [
         *(rule.missing(documents) for rule in required),
         *(rule.present(documents) for rule in forbidden),

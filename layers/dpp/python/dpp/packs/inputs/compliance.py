@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dpp.packs.inputs.model import PackInputs, PricedInputs, check_distinct
+from dpp.packs.patterns import compile_pattern
 from dpp.packs.prices import compliance_cost_usd_micros
 
 Severity = Literal["low", "medium", "high", "critical"]
@@ -43,6 +44,11 @@ class CompliancePattern(PackInputs):
     )
     case_sensitive: bool = True
     severity: Severity = "medium"
+
+    @model_validator(mode="after")
+    def _compiles(self) -> Self:
+        compile_pattern(self.pattern, case_sensitive=self.case_sensitive)
+        return self
 
 
 class ComplianceInputs(PricedInputs):

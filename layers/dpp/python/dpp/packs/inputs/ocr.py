@@ -9,12 +9,12 @@ from dpp.packs.prices import ocr_cost_usd_micros
 
 INPUT_OBJECT_PREFIX = "inputs/"
 """Prefix of clients' objects in the bucket: `inputs/{tenant_id}/…`."""
-_TENANT = "tenant_id"
+_TENANT, _BUCKET = "tenant_id", "bucket"
 
 
-def tenant_context(tenant_id: str) -> dict[str, str]:
-    """Return the validation context by which inputs with another tenant's objects are rejected."""
-    return {_TENANT: tenant_id}
+def object_context(tenant_id: str, bucket: str) -> dict[str, str]:
+    """Return the validation context that rejects objects of another tenant or bucket."""
+    return {_TENANT: tenant_id, _BUCKET: bucket}
 
 
 class OcrImage(PackInputs):
@@ -48,8 +48,11 @@ class OcrImage(PackInputs):
             raise ValueError("an s3 image has a key and no data")
         if self.kind == "inline" and (self.data is None or self.key is not None or self.bucket is not None):
             raise ValueError("an inline image has data, no key and no bucket")
+        context = info.context or {}
+        if self.bucket is not None and self.bucket != context.get(_BUCKET, self.bucket):
+            raise ValueError("the bucket is not this deployment's; leave it out")
         if self.key is not None:
-            _check_key(self.key, (info.context or {}).get(_TENANT))
+            _check_key(self.key, context.get(_TENANT))
         return self
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from dpp.money.micros import format_usd, parse_usd
-from dpp.packs.inputs.ocr import tenant_context
+from dpp.packs.inputs.ocr import object_context
 from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.http.problem import VALIDATION_FAILED, FieldFault, ProblemError
 from dpp.platform.http.request import VALIDATION_DETAIL, idempotency_key, read_body, validation_failed
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 
 
-def read_request(event: "APIGatewayProxyEvent", trace_id: str, caller: Caller) -> SubmitRequest:
+def read_request(event: "APIGatewayProxyEvent", trace_id: str, caller: Caller, bucket: str) -> SubmitRequest:
     """Read a submit from headers and body. Raises ProblemError and PackNotAvailable."""
     key = idempotency_key(event)
-    return request_of(read_body(event, RunCreateRequest), key, trace_id, caller)
+    return request_of(read_body(event, RunCreateRequest), key, trace_id, caller, bucket)
 
 
-def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller) -> SubmitRequest:
-    """The request of a body, after validating its inputs. Raises ProblemError and PackNotAvailable."""
+def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller, bucket: str) -> SubmitRequest:
+    """The request of a body with valid inputs, whose objects are in `bucket`. Raises ProblemError, PackNotAvailable."""
     model = INPUT_MODELS.get(body.pack_type)
     if model is None:
         raise PackNotAvailable
     try:
-        inputs = model.model_validate(body.inputs, context=tenant_context(caller.tenant_id))
+        inputs = model.model_validate(body.inputs, context=object_context(caller.tenant_id, bucket))
     except ValidationError as error:
         raise validation_failed(error, ("inputs",)) from None
     reserved_usd_micros = parse_usd(body.reservation.max_cost_usd)

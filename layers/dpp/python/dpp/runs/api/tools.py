@@ -75,14 +75,14 @@ def list_tools() -> list[Tool]:
     ]
 
 
-def request_of_call(tool: str, arguments: Arguments, trace_id: str, caller: Caller) -> SubmitRequest:
+def request_of_call(tool: str, arguments: Arguments, trace_id: str, caller: Caller, bucket: str) -> SubmitRequest:
     """The submit of a call. Raises ProblemError, whose pointers name the arguments, and PackNotAvailable."""
     pack = TOOLS[tool]
     if faults := tuple(_faults(pack, arguments)):
         raise ProblemError(VALIDATION_FAILED, "Each entry of `errors` names an argument.", faults=faults)
     try:
         body = validated(RunCreateRequest, _body(pack, arguments))
-        request = request_of(body, "", trace_id, caller)
+        request = request_of(body, "", trace_id, caller, bucket)
     except ProblemError as refused:
         refused.faults = tuple(replace(fault, pointer=_argument(fault.pointer)) for fault in refused.faults)
         raise
