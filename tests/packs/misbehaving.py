@@ -125,7 +125,7 @@ def _fill_the_disk(request: PackRequest, environ: Mapping[str, str]) -> PackResu
 
 
 def _answer_a_lot(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
-    return _success(text="a" * 1_000_001)
+    return _success(text="a" * 8_000_001)
 
 
 def _print_secrets(request: PackRequest, environ: Mapping[str, str]) -> PackResult:

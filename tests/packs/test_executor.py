@@ -123,9 +123,7 @@ def test_a_compliance_check_runs_in_the_process_too() -> None:
     assert result.data["verdict"] == "fail"
     assert result.cost_usd_micros == 10_000 + 21 * 500 + 3 * 100
     refused = run(PackType.COMPLIANCE, inputs | {"patterns": [{"id": "p", "pattern": "("}]})
-    assert refused == PackFailure(
-        reason_code=PackReason.PACK_INPUTS_INVALID, detail="patterns[0]: not a pattern that RE2 takes"
-    )
+    assert refused == PackFailure(reason_code=PackReason.PACK_INPUTS_INVALID)
 
 
 def test_these_packs_are_what_this_deployment_has() -> None:

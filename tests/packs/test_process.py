@@ -81,7 +81,7 @@ def data_of(result: PackResult) -> dict[str, Any]:
         ("eat_memory", PackReason.PACK_MEMORY_EXCEEDED, "MemoryError"),
         ("write_a_big_file", PackReason.PACK_DISK_EXCEEDED, "EFBIG"),
         ("fill_the_disk", PackReason.PACK_DISK_EXCEEDED, "ENOSPC"),
-        ("answer_a_lot", PackReason.PACK_OUTPUT_TOO_LARGE, "bytes, at most 1000000"),
+        ("answer_a_lot", PackReason.PACK_OUTPUT_TOO_LARGE, "bytes, at most 8000000"),
         ("print_secrets", PackReason.PACK_FAILED, "RuntimeError"),
         ("exit_silently", PackReason.PACK_CRASHED, "ended with status 0 without an answer"),
         ("raise_system_exit", PackReason.PACK_FAILED, "SystemExit"),
