@@ -14,6 +14,7 @@ from tests.auth_errors.corpus import FAILURES, LANGUAGES, Failure
 from tests.auth_errors.corpus.contrasts import CONTRASTS
 from tests.auth_errors.corpus.variations import VARIATIONS
 
+_BUILDS = (("8f3a2c1d", 100), ("11aa22bb", 2_048), ("0badcafe", 31))
 CUTS = (8_000, 7_431, 6_875, 6_000)
 
 
@@ -75,6 +76,35 @@ def test_variations_of_a_failure_have_the_same_hash(variant: Variant) -> None:
 )
 def test_significant_difference_changes_the_hash(failure: Failure, other: Failure) -> None:
     assert _hash(failure) != _hash(other)
+
+
+_BROWSER = "https://app.example.com/static/js/main"
+IN_BROWSERS = {
+    "firefox": [f"verify@{_BROWSER}.{build}.js:1:100\nlogin@{_BROWSER}.{build}.js:1:{at}" for build, at in _BUILDS],
+    "firefox, inner functions": [
+        f"verify/check<@{_BROWSER}.{build}.js:1:{at}\n@{_BROWSER}.{build}.js:2:1" for build, at in _BUILDS
+    ],
+    "firefox, asynchronous": [
+        f"async*verify@{_BROWSER}.{build}.js:1:{at}\nsetTimeout handler*go@{_BROWSER}.{build}.js:1:9"
+        for build, at in _BUILDS
+    ],
+    "firefox, eval": [
+        f"verify@{_BROWSER}.{build}.js line {at} > eval:1:5\nstart@{_BROWSER}.{build}.js:7:9" for build, at in _BUILDS
+    ],
+    "safari": [
+        f"verify@{_BROWSER}.{build}.js:1:{at}\nforEach@[native code]\nglobal code@{_BROWSER}.{build}.js:9"
+        for build, at in _BUILDS
+    ],
+}
+
+
+@pytest.mark.parametrize("traces", IN_BROWSERS.values(), ids=IN_BROWSERS)
+def test_a_failure_in_two_builds_of_a_page_has_the_same_hash(traces: list[str]) -> None:
+    """AUTH-10: Firefox and Safari print `function@place`, without the error's class and message."""
+    forms = {normal_form("AuthError", text) for trace in traces for text in (trace, f"AuthError: nope\n{trace}")}
+    assert len(forms) == 1, forms
+    assert "verify" in forms.pop()
+    assert len({stack_hash("AuthError", trace) for trace, *_ in IN_BROWSERS.values()}) == len(IN_BROWSERS)
 
 
 @pytest.mark.parametrize(("one", "other"), DISTINCT, ids=lambda failure: failure.name)

@@ -1,4 +1,4 @@
-"""Stack traces of V8: Node and browsers (AUTH-10). Pure.
+"""Stack traces of JavaScript: V8 (Node, Chrome), and SpiderMonkey and JavaScriptCore (Firefox, Safari) (AUTH-10). Pure.
 
 The outermost error comes first; its causes and the errors of a group follow. Each has its innermost frame first, and at
 most ten frames unless `Error.stackTraceLimit` is set.
@@ -17,6 +17,14 @@ REACH_FRAMES = 30
 """The number of frames that count in a truncated trace."""
 
 _FRAME = re.compile(r"\s*at\s+(?:(?P<function>\S.*?) \((?P<place>.*)\)|(?P<bare>\S(?:(?! \().)*))[\s{},\[\]]*")
+# Firefox and Safari: `validate/check<@https://host/app.js:1:20`, `async*f@…`, `@…`, `f@[native code]`.
+_AT_SIGN = re.compile(
+    r"\s*(?:(?:async|promise callback|setTimeout handler|\w+)\*)?(?P<function>[^@\s:/\\(][^@:\\(]{0,200})?@"
+    r"(?P<place>\[native code\]"
+    r"|(?:[a-z][a-z+.-]*:/{1,3}|/)\S+?(?: line \d+ > (?:eval|Function)| > \w+)*(?::\d+){1,3})\s*"
+)
+_POSITION = re.compile(r"(?::\d+){1,3}$")
+_IN_EVAL = re.compile(r" line \d+ > .*")
 _PLACED = re.compile(r"(?P<path>.*?)(?::wasm-function\[\d+\]:0x[0-9a-f]+|:\d+:\d+)")
 _NO_PLACE = re.compile(r"<anonymous>|native|index \d+|unknown location")
 _EVAL = re.compile(r"eval at [^(]*\((?:eval at [^(]*\()*(?P<path>[^()]*):\d+:\d+\)")
@@ -112,7 +120,7 @@ def _unfold(draft: _Draft, cause: _Draft) -> None:
 def _parsed(line: str) -> Frame | None:
     match = _FRAME.fullmatch(line)
     if match is None:
-        return None
+        return _parsed_at_sign(line)
     function, place = match["function"] or "<anonymous>", match["place"]
     if place is None:
         place = match["bare"].rstrip(" {},[]").removeprefix("async ")
@@ -123,6 +131,17 @@ def _parsed(line: str) -> Frame | None:
     if placed := _PLACED.fullmatch(place):
         return _placed(placed["path"], function)
     return Frame(function, FrameKind.HIDDEN) if _NO_PLACE.fullmatch(place) else None
+
+
+def _parsed_at_sign(line: str) -> Frame | None:
+    match = _AT_SIGN.fullmatch(line)
+    if match is None:
+        return None
+    function = _function(match["function"] or "<anonymous>")
+    if match["place"].startswith("["):
+        return Frame(function, FrameKind.HIDDEN)
+    place = _POSITION.sub("", _IN_EVAL.sub("", match["place"]))
+    return _placed(place, function)
 
 
 def _function(raw: str) -> str:
