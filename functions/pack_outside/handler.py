@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.packs.contract import PACK_RESULT, PackRequest
 from dpp.packs.process import PackProcess
-from dpp.platform.config import DecisionEngineSettings, variable
+from dpp.platform.config import ModelSettings, variable
 from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
@@ -19,7 +19,7 @@ meter = Meter()
 _KEY_VARIABLE = "DPP_DECISION_OPENAI_API_KEY"
 
 
-class PackOutsideSettings(DecisionEngineSettings):
+class PackOutsideSettings(ModelSettings):
     """Only the decision engine: no database, cache, queue or bucket is reachable from here.
 
     The engine's key is given as a value, which wins, or by the ARN of a secret `{"api_key": …}`.

@@ -9,13 +9,12 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from dpp.money.ledger import Ledger
-from dpp.packs.contract import PackType
 from dpp.packs.outside import OutsidePacks, RoutedPacks
 from dpp.packs.process import PackProcess
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.config import (
-    DecisionEngineSettings,
+    ModelSettings,
     OutsidePackSettings,
     PostgresSettings,
     QueueSettings,
@@ -36,7 +35,7 @@ meter = Meter()
 
 
 class RunWorkerSettings(
-    PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings, OutsidePackSettings
+    PostgresSettings, RedisSettings, QueueSettings, StorageSettings, ModelSettings, OutsidePackSettings
 ):
     """Rows, budgets, the run queue (to extend visibility), the results bucket, and the packs' settings."""
 
@@ -61,8 +60,8 @@ def _routed(packs: PackProcess, settings: RunWorkerSettings) -> Packs:
     """Packs that use the internet run in the function outside of the VPC, if there is one."""
     if settings.pack_outside_function is None:
         return packs
-    engine = {PackType.DECISION} if settings.uses_internet else set[PackType]()
-    return RoutedPacks(packs, OutsidePacks(settings.pack_outside_function), {PackType.URL, *engine})
+    outside = OutsidePacks(settings.pack_outside_function)
+    return RoutedPacks(packs, outside, model_uses_internet=settings.uses_internet)
 
 
 def work_on(record: SQSRecord) -> None:

@@ -21,7 +21,7 @@ from dpp.packs.decision.extractive import ExtractiveEngine
 from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
 from dpp.packs.decision.sentences import split
 from dpp.packs.inputs.decision import DecisionInputs
-from dpp.platform.config import ConfigurationError, DecisionEngineSettings
+from dpp.platform.config import ConfigurationError, ModelSettings
 from tests.packs.loopback import Respond, reply, serving
 
 POLICY = (
@@ -42,7 +42,7 @@ def run(inputs: Mapping[str, Any], settings: Mapping[str, str] | None = None, ti
         timebox_sec=timebox_sec,
         max_cost_usd_micros=250_000,
     )
-    return pack.run(DecisionInputs.model_validate(inputs), request, DecisionEngineSettings.load(settings or {}))
+    return pack.run(DecisionInputs.model_validate(inputs), request, ModelSettings.load(settings or {}))
 
 
 def succeeded(result: PackResult) -> PackSuccess:
@@ -302,4 +302,4 @@ class TestBedrock:
     def test_it_comes_before_an_openai_endpoint_when_both_are_configured(self) -> None:
         """RUN-25."""
         settings = {**openai_settings(1), "DPP_DECISION_BEDROCK_MODEL_ID": "model-id"}
-        assert pack.choose_engine(DecisionEngineSettings.load(settings)) == BedrockEngine("model-id")
+        assert pack.choose_engine(ModelSettings.load(settings)) == BedrockEngine("model-id")

@@ -17,7 +17,7 @@ from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.inputs.eval import EvalInputs
 from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.url import pack as url
-from dpp.platform.config import DecisionEngineSettings
+from dpp.platform.config import ModelSettings
 from tests.packs.internet import Internet, serve
 from tests.packs.loopback import reply
 
@@ -41,9 +41,7 @@ def test_a_score_is_a_number_from_0_to_1(score: float | None) -> None:
 def test_a_decision_is_as_reliable_as_it_is_confident(question: str, score: float) -> None:
     """RUN-25: one figure, said twice."""
     raw = {"question": question, "context": "Refunds are possible within 30 days."}
-    answer = decision.run(
-        DecisionInputs.model_validate(raw), request(PackType.DECISION, raw), DecisionEngineSettings.load({})
-    )
+    answer = decision.run(DecisionInputs.model_validate(raw), request(PackType.DECISION, raw), ModelSettings.load({}))
     assert isinstance(answer, PackSuccess)
     assert answer.reliability_score == answer.data["confidence"] == pytest.approx(score, abs=0.006)
 

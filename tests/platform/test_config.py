@@ -6,7 +6,7 @@ from pydantic import Field, ValidationError
 from dpp.platform.config import (
     ConfigurationError,
     DatabaseBySecret,
-    DecisionEngineSettings,
+    ModelSettings,
     PostgresSettings,
     QueueSettings,
     RedisBySecret,
@@ -24,7 +24,7 @@ _GOOD = {
 }
 
 
-class _All(PostgresSettings, RedisSettings, QueueSettings, StorageSettings, DecisionEngineSettings):
+class _All(PostgresSettings, RedisSettings, QueueSettings, StorageSettings, ModelSettings):
     """Composed like a function's settings."""
 
 
@@ -140,4 +140,4 @@ def test_a_model_lists_the_variables_that_it_reads() -> None:
 def test_an_endpoint_without_its_model_fails_at_start_by_name() -> None:
     """RUN-25: an unusable decision engine is detected in the wiring, not in a client's run."""
     with pytest.raises(ConfigurationError, match="DPP_DECISION_OPENAI_MODEL: needed with"):
-        DecisionEngineSettings.load({"DPP_DECISION_OPENAI_BASE_URL": "https://models.example"})
+        ModelSettings.load({"DPP_DECISION_OPENAI_BASE_URL": "https://models.example"})

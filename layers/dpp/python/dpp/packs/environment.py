@@ -7,12 +7,12 @@ untrusted data, so its process starts without them; a job brings the variables t
 import os
 import sys
 from collections.abc import Mapping
-from typing import assert_never
 
-from dpp.packs.contract import PackType
+from dpp.packs.contract import PackRequest, PackType
+from dpp.packs.models.need import needs_model
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.process_tree import MARK_VARIABLE
-from dpp.platform.config import DecisionEngineSettings
+from dpp.platform.config import ModelSettings
 
 _INTERPRETER_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
@@ -52,15 +52,12 @@ def process_environment(environ: Mapping[str, str], *, scratch: str, mark: str) 
     }
 
 
-def job_environment(environ: Mapping[str, str], pack_type: PackType) -> dict[str, str]:
-    """Return a job's variables; AWS credentials only for a decision with Bedrock configured."""
-    match pack_type:
-        case PackType.DECISION:
-            bedrock = _AWS_VARIABLES if environ.get(BEDROCK_MODEL_VARIABLE) else ()
-            names = (*DecisionEngineSettings.variables(), *bedrock)
-            return {name: environ[name] for name in names if environ.get(name)}
-        case PackType.OCR:  # its objects come by signed URLs, so no credentials
-            return {name: environ[name] for name in OcrSettings.variables() if environ.get(name)}
-        case PackType.URL | PackType.COMPLIANCE | PackType.EVAL:
-            return {}
-    assert_never(pack_type)
+def job_environment(environ: Mapping[str, str], request: PackRequest) -> dict[str, str]:
+    """Return a job's variables: the model's for a job that asks it, with AWS credentials only for Bedrock."""
+    # The objects of ocr come by signed URLs, so it gets no credentials.
+    names = OcrSettings.variables() if request.pack_type is PackType.OCR else ()
+    if needs_model(request.pack_type, request.inputs):
+        names = (*names, *ModelSettings.variables())
+        if environ.get(BEDROCK_MODEL_VARIABLE):
+            names = (*names, *_AWS_VARIABLES)
+    return {name: environ[name] for name in names if environ.get(name)}

@@ -20,7 +20,7 @@ from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.registry import INPUT_MODELS
 from dpp.packs.url import pack as url_pack
-from dpp.platform.config import ConfigurationError, DecisionEngineSettings
+from dpp.platform.config import ConfigurationError, ModelSettings
 
 
 def warm() -> None:
@@ -52,7 +52,7 @@ def execute(request: PackRequest, environ: Mapping[str, str]) -> PackResult:
 def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) -> PackResult:
     match inputs:
         case DecisionInputs():
-            return decision_pack.run(inputs, request, DecisionEngineSettings.load(environ))
+            return decision_pack.run(inputs, request, ModelSettings.load(environ))
         case UrlInputs():
             return url_pack.run(inputs, request)
         case ComplianceInputs():

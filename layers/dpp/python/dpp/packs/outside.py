@@ -6,13 +6,14 @@ run by a function that has no way to the database: the same pack process under t
 
 import queue
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackRequest, PackResult, PackType
+from dpp.packs.models.need import needs_model
 from dpp.packs.process import PackProcess
 from dpp.platform.aws.clients import lambda_client
 
@@ -69,16 +70,17 @@ class OutsidePacks:
 
 
 class RoutedPacks:
-    """Each job where its pack belongs: `elsewhere` are the types that are run by `outside`."""
+    """Each job where it belongs: what uses the internet is run by `outside`."""
 
-    def __init__(self, inside: PackProcess, outside: OutsidePacks, elsewhere: Collection[PackType]) -> None:
+    def __init__(self, inside: PackProcess, outside: OutsidePacks, *, model_uses_internet: bool) -> None:
         self._inside = inside
         self._outside = outside
-        self._elsewhere = frozenset(elsewhere)
+        self._model_uses_internet = model_uses_internet
 
     def run(self, request: PackRequest, *, cancelled: threading.Event) -> PackResult:
         """The result of one job, within its timebox; `cancelled` ends it at once."""
-        if request.pack_type in self._elsewhere:
+        asks_model = self._model_uses_internet and needs_model(request.pack_type, request.inputs)
+        if asks_model or request.pack_type is PackType.URL:
             return self._outside.run(request, cancelled=cancelled)
         return self._inside.run(request, cancelled=cancelled)
 

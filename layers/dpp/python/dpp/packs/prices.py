@@ -4,11 +4,13 @@ Every figure is a multiple of 100 micros, so every total is shown exactly by fou
 may exceed what a run reserved: charging `min(cost, reserved)` is the caller's rule (RUN-24), not a pack's.
 """
 
+MODEL_PER_1000_TOKENS_USD_MICROS = 10_000
+"""Of decision, and of every other pack that asks a language model."""
+
 DECISION_BASE_USD_MICROS = 50_000
 """The figure of the source document (001 §9.2): 0.05 USD a decision."""
 DECISION_FREE_CHARACTERS = 4_000
 DECISION_PER_1000_CHARACTERS_USD_MICROS = 100
-DECISION_PER_1000_TOKENS_USD_MICROS = 10_000
 
 URL_BASE_USD_MICROS = 5_000
 URL_PER_FETCHED_URL_USD_MICROS = 1_000
@@ -39,8 +41,17 @@ def decision_cost_usd_micros(*, characters: int, tokens: int) -> int:
     return (
         DECISION_BASE_USD_MICROS
         + _started(beyond_free, 1_000) * DECISION_PER_1000_CHARACTERS_USD_MICROS
-        + _started(tokens, 1_000) * DECISION_PER_1000_TOKENS_USD_MICROS
+        + _tokens_usd_micros(tokens)
     )
+
+
+def tokens_within(usd_micros: int) -> int:
+    """The tokens that an amount pays for; 0 if it is negative. The price counts started thousands."""
+    return max(0, usd_micros // MODEL_PER_1000_TOKENS_USD_MICROS) * 1_000
+
+
+def _tokens_usd_micros(tokens: int) -> int:
+    return _started(tokens, 1_000) * MODEL_PER_1000_TOKENS_USD_MICROS
 
 
 def url_cost_usd_micros(*, fetched_urls: int, body_bytes: int) -> int:

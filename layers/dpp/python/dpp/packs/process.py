@@ -134,7 +134,7 @@ class PackProcess:
         return child
 
     def _work(self, child: Child, request: PackRequest, cancelled: threading.Event) -> PackResult:
-        job = Job(request=request, environ=job_environment(self._environ, request.pack_type))
+        job = Job(request=request, environ=job_environment(self._environ, request))
         wait = Wait(time.monotonic() + request.timebox_sec, cancelled)
         try:
             child.send(job.model_dump_json().encode(), wait)

@@ -227,15 +227,22 @@ class SigningSettings(Settings):
     )
 
 
-class DecisionEngineSettings(Settings):
-    """The engine of decision packs; without one, the offline extractive engine answers (RUN-25)."""
+class ModelSettings(Settings):
+    """The language model of decision, eval and compliance runs. Without one, decisions are answered offline by quotes
+    from the context (RUN-25)."""
 
     bedrock_model_id: str | None = variable(
-        "DPP_DECISION_BEDROCK_MODEL_ID", "The Bedrock model that answers decision runs.", None
+        "DPP_DECISION_BEDROCK_MODEL_ID", "The Bedrock model that answers runs.", None
+    )
+    bedrock_output: Literal["tool", "json_schema", "text"] = variable(
+        "DPP_DECISION_BEDROCK_OUTPUT",
+        "How Bedrock's model is made to reply in JSON: a forced tool, the output configuration, or words "
+        "alone. A model that refuses it is asked in words.",
+        "tool",
     )
     openai_base_url: str | None = variable(
         "DPP_DECISION_OPENAI_BASE_URL",
-        "The OpenAI-compatible endpoint that answers decision runs; needs a model.",
+        "The OpenAI-compatible endpoint that answers runs; needs a model.",
         None,
         pattern=r"^https?://",
     )
@@ -245,10 +252,33 @@ class DecisionEngineSettings(Settings):
     openai_model: str | None = variable(
         "DPP_DECISION_OPENAI_MODEL", "The model to request from the OpenAI-compatible endpoint.", None
     )
+    openai_response_format: Literal["json_schema", "json_object", "text"] = variable(
+        "DPP_DECISION_OPENAI_RESPONSE_FORMAT",
+        "The response_format to request; an endpoint that refuses it is asked with the next simpler one.",
+        "json_schema",
+    )
+    openai_token_limit_field: Literal["max_tokens", "max_completion_tokens"] = variable(
+        "DPP_DECISION_OPENAI_TOKEN_LIMIT_FIELD",
+        "The field with the reply's token limit; newer models of OpenAI take max_completion_tokens only.",
+        "max_tokens",
+    )
+    temperature: str = variable(
+        "DPP_DECISION_TEMPERATURE",
+        "The model's temperature, 0 to 2; `none`: not sent, as some models require.",
+        "0",
+        pattern=r"^(none|[01](\.[0-9]{1,3})?|2)$",
+    )
+    thinking_tokens: int = variable(
+        "DPP_DECISION_THINKING_TOKENS",
+        "Tokens to add to a reply's limit for a model that reasons before it answers.",
+        0,
+        ge=0,
+        le=32_000,
+    )
 
     @property
     def uses_internet(self) -> bool:
-        """True if the configured engine is reached over the internet."""
+        """True if the configured model is reached over the internet."""
         return bool(self.bedrock_model_id or self.openai_base_url)
 
     @model_validator(mode="after")

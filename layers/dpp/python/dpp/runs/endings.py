@@ -40,6 +40,7 @@ _CLASSES: Mapping[str, ReasonClass] = {
     PackReason.PACK_INPUTS_INVALID: ReasonClass.INPUTS,
     PackReason.PACK_NOT_AVAILABLE: ReasonClass.INPUTS,
     PackReason.PACK_RELIABILITY_BELOW_MINIMUM: ReasonClass.INPUTS,
+    PackReason.PACK_COST_ABOVE_MAXIMUM: ReasonClass.INPUTS,
     PackReason.PACK_TIMEBOX_EXCEEDED: ReasonClass.LIMIT,
     PackReason.PACK_OUTPUT_TOO_LARGE: ReasonClass.LIMIT,
     PackReason.PACK_MEMORY_EXCEEDED: ReasonClass.LIMIT,

@@ -11,14 +11,14 @@ from dpp.packs.decision.extractive import ExtractiveEngine
 from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
 from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.prices import decision_cost_usd_micros
-from dpp.platform.config import DecisionEngineSettings
+from dpp.platform.config import ModelSettings
 
 _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.0
 """Reserved from the timebox to tell a late provider from a late pack, and to return the answer."""
 
 
-def choose_engine(settings: DecisionEngineSettings) -> Engine:
+def choose_engine(settings: ModelSettings) -> Engine:
     """Bedrock if a model is configured, else the OpenAI-compatible endpoint if there is one, else offline."""
     if settings.bedrock_model_id is not None:
         return BedrockEngine(settings.bedrock_model_id)
@@ -28,7 +28,7 @@ def choose_engine(settings: DecisionEngineSettings) -> Engine:
     return OpenAICompatibleEngine(settings.openai_base_url, settings.openai_model, settings.openai_api_key)
 
 
-def run(inputs: DecisionInputs, request: PackRequest, settings: DecisionEngineSettings) -> PackResult:
+def run(inputs: DecisionInputs, request: PackRequest, settings: ModelSettings) -> PackResult:
     """Answer within the timebox, or return the reason without quoting the question."""
     reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
     deadline = time.monotonic() + request.timebox_sec - reserve
