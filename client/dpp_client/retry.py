@@ -66,7 +66,7 @@ def retry_after_seconds(value: str | None, date: str | None) -> float | None:
         return float(text) if len(text) <= _MAX_DIGITS else None
     try:
         at, server_time = parsedate_to_datetime(text), parsedate_to_datetime(date or "")
-    except ValueError:
+        zoned = [one if one.tzinfo else one.replace(tzinfo=UTC) for one in (at, server_time)]
+        return max(0.0, (zoned[0] - zoned[1]).total_seconds())
+    except (ValueError, TypeError, IndexError, OverflowError):  # OverflowError: a year of 21 digits
         return None
-    zoned = [one if one.tzinfo else one.replace(tzinfo=UTC) for one in (at, server_time)]
-    return max(0.0, (zoned[0] - zoned[1]).total_seconds())

@@ -183,6 +183,8 @@ def test_what_is_gone_is_an_event_without_its_body(post: PollEnvironment, status
         (reply(status=503, headers={"retry-after": "7"}), 7),
         (reply(status=429), 60),
         (reply(status=429, headers={"retry-after": "120"}), 120),
+        (reply(status=429, headers={"retry-after": "9" * 21}), 60),
+        (reply(status=429, headers={"retry-after": f"Wed, 21 Oct {'9' * 21} 07:28:00 GMT"}), 60),
         (reply("You have exceeded a secondary rate limit", status=403), 60),
         (
             reply(

@@ -1,15 +1,16 @@
 """The common parts of polls: their state, the sink of events, and the interpretation of replies."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from dpp.lifecycle.flow.errors import SourceUnavailable
 from dpp.lifecycle.flow.model import NewEvent, Source
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
+from dpp.platform.http.retry_after import retry_after_seconds
 
 OVERLAP = timedelta(hours=1)
 """The overlap of two polls: clocks may differ, and the index of a source may lag."""
@@ -102,17 +103,8 @@ def wait_seconds(headers: Mapping[str, str], now: datetime) -> int:
 
 def _asked_to_wait(reply: OutsideReply, now: datetime) -> int | None:
     """Retry-After in seconds or as a date (RFC 9110, 10.2.3), else the reset of a limit that is used up."""
-    value = reply.headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return min(int(value[:9]), _MAX_WAIT_SECONDS)
-    if value:
-        try:
-            until = parsedate_to_datetime(value)
-        except ValueError:
-            return _until_reset(reply.headers, now)
-        until = until if until.tzinfo else until.replace(tzinfo=UTC)
-        return _bounded((until - now).total_seconds())
-    return _until_reset(reply.headers, now)
+    pause = retry_after_seconds(reply.headers.get("retry-after", ""), now)
+    return _until_reset(reply.headers, now) if pause is None else min(max(math.ceil(pause), 1), _MAX_WAIT_SECONDS)
 
 
 def _until_reset(headers: Mapping[str, str], now: datetime) -> int | None:
