@@ -1,5 +1,6 @@
 """The shipped packs through the shipped process, and their prices (RUN-17, RUN-23, RUN-25, RUN-26, D6)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.process import PackProcess
 from dpp.packs.registry import INPUT_MODELS, available_packs
 from tests.packs.loopback import reply, serving
+from tests.packs.models.test_asking import completion
 
 CONTEXT = "Refunds are possible within 30 days. Shipping is not refunded."
 
@@ -40,9 +42,10 @@ def test_a_decision_runs_offline_with_nothing_configured() -> None:
 def test_a_decision_reaches_the_configured_provider() -> None:
     """RUN-25: the operator's settings pass into the process."""
 
+    said = {"answer_text": "Yes.", "quotes": [], "confidence": 0.9}
+
     def respond(handler: BaseHTTPRequestHandler) -> None:
-        handler.rfile.read(int(handler.headers["Content-Length"]))
-        reply(handler, b'{"choices": [{"message": {"content": "Yes."}}], "usage": {"total_tokens": 7}}')
+        reply(handler, completion(json.dumps(said), tokens=7))
 
     with serving(respond) as port:
         environ = {"DPP_DECISION_OPENAI_BASE_URL": f"http://127.0.0.1:{port}", "DPP_DECISION_OPENAI_MODEL": "m"}

@@ -146,7 +146,7 @@ def test_a_lost_lease_ends_the_wait_at_once(endpoint: LambdaEndpoint) -> None:
 def test_only_the_packs_that_meet_the_internet_go_outside(endpoint: LambdaEndpoint) -> None:
     """PLAT-2: a text that needs nobody stays beside its database."""
     with PackProcess({"PATH": "/usr/bin:/bin"}) as inside:
-        packs = RoutedPacks(inside, OutsidePacks("dpp-packs"), {PackType.URL})
+        packs = RoutedPacks(inside, OutsidePacks("dpp-packs"), model_uses_internet=False)
         packs.prestart()
         assert packs.run(request(), cancelled=threading.Event()) == _SUCCESS
         answered = packs.run(

@@ -35,8 +35,7 @@ def test_a_score_is_a_number_from_0_to_1(score: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "score"),
-    [("How long are refunds possible here today?", 0.9 * 0.4 * (1 - 0.5**5)), ("What is the capital?", 0.0)],
+    ("question", "score"), [("How long are refunds possible here today?", 0.2), ("What is the capital?", 0.0)]
 )
 def test_a_decision_is_as_reliable_as_it_is_confident(question: str, score: float) -> None:
     """RUN-25: one figure, said twice."""

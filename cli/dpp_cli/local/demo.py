@@ -50,14 +50,13 @@ class DemoRun:
         return {
             "pack_type": self.pack_type,
             "inputs": dict(self.inputs),
-            # The offline engine rarely reaches the default minimum of 0.8.
-            "reservation": {"max_cost_usd": self.max_cost_usd, "timebox_sec": 30, "min_reliability_score": 0.5},
+            "reservation": {"max_cost_usd": self.max_cost_usd, "timebox_sec": 30},
             "options": {"inline": int(self.inline)},
         }
 
 
-_QUESTION = "Should we move to the building across the street?"
-_RUNS = (
+_QUESTION = "What does moving cost?"
+RUNS = (
     DemoRun("decision, brief", "decision", {"question": _QUESTION, "context": _CONTEXT, "mode": "brief"}),
     DemoRun(
         "decision, full, inline",
@@ -77,7 +76,7 @@ def demo() -> None:
     begun = time.monotonic()
     with httpx.Client(timeout=30, trust_env=False) as http:
         api = _Api(http, base_url, key)
-        submitted = [_submit(api, run) for run in _RUNS]
+        submitted = [_submit(api, run) for run in RUNS]
         _show_replay(api, submitted[0])
         _show_refusal(api)
         for item in submitted:
@@ -221,7 +220,7 @@ def _expect(answer: httpx.Response, status: int, what: str) -> httpx.Response:
 
 def _curl(base_url: str, key: str) -> str:
     inputs = {"question": "What does moving cost?", "context": "Moving costs two monthly rents."}
-    body = json.dumps(_RUNS[0].body() | {"inputs": inputs})
+    body = json.dumps(RUNS[0].body() | {"inputs": inputs})
     return (
         f"curl -s {base_url}/v1/runs -H 'Authorization: Bearer {key}' "
         f"-H \"Idempotency-Key: $(date +%s%N)\" -H 'Content-Type: application/json' -d '{body}'\n"

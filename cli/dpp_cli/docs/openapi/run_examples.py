@@ -16,7 +16,7 @@ REQUESTS: Json = {
     "decision": {
         "pack_type": PackType.DECISION,
         "inputs": {"question": "What does moving cost?", "context": "Moving costs two monthly rents."},
-        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.5},
+        "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30},
         "options": {"inline": 1},
         "meta": {"trace_id": "t_order-2026-0001"},
     },
@@ -57,7 +57,7 @@ _META = {"trace_id": "t_order-2026-0001", "profile_version": "PROFILE_DPP_0_4_2_
 RECEIPT: Json = {
     "run_id": RUN_ID,
     "status": "QUEUED",
-    "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.5},
+    "reservation": {"max_cost_usd": "0.2500", "timebox_sec": 30, "min_reliability_score": 0.8},
     "poll": {"href": f"/v1/runs/{RUN_ID}", "recommended_interval_ms": 1500},
     "meta": _META,
 }

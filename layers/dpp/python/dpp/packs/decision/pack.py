@@ -1,63 +1,120 @@
 """The decision pack: one question, one answer, by the engine the deployment has (RUN-25)."""
 
 import time
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
-from dpp.packs.decision.bedrock import BedrockEngine
-from dpp.packs.decision.engine import Answer, Engine, ProviderError
-from dpp.packs.decision.extractive import ExtractiveEngine
-from dpp.packs.decision.openai_compatible import OpenAICompatibleEngine
+from dpp.packs.contract import PackRequest, PackResult, PackSuccess
+from dpp.packs.decision import asked, extractive, weighing
+from dpp.packs.decision.answers import Answer, Comparison, Judgement, Passage
+from dpp.packs.decision.recommendation import Recommendation, recommend
 from dpp.packs.inputs.decision import DecisionInputs
+from dpp.packs.models.asking import Model, ModelError, TokenBudget, failure_of
+from dpp.packs.models.configured import configured_model, token_budget
 from dpp.packs.prices import decision_cost_usd_micros
 from dpp.platform.config import ModelSettings
+
+AS_A_WHOLE = "as a whole"
+"""The criterion of options without criteria."""
 
 _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.0
 """Reserved from the timebox to tell a late provider from a late pack, and to return the answer."""
 
 
-def choose_engine(settings: ModelSettings) -> Engine:
-    """Bedrock if a model is configured, else the OpenAI-compatible endpoint if there is one, else offline."""
-    if settings.bedrock_model_id is not None:
-        return BedrockEngine(settings.bedrock_model_id)
-    # The settings refuse the one without the other.
-    if settings.openai_base_url is None or settings.openai_model is None:
-        return ExtractiveEngine()
-    return OpenAICompatibleEngine(settings.openai_base_url, settings.openai_model, settings.openai_api_key)
-
-
 def run(inputs: DecisionInputs, request: PackRequest, settings: ModelSettings) -> PackResult:
     """Answer within the timebox, or return the reason without quoting the question."""
     reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
     deadline = time.monotonic() + request.timebox_sec - reserve
-    engine = choose_engine(settings)
+    budget = token_budget(
+        max_cost_usd_micros=request.max_cost_usd_micros,
+        other_cost_usd_micros=decision_cost_usd_micros(characters=inputs.characters, tokens=0),
+    )
+    model = configured_model(settings)
     try:
-        answer = engine.answer(inputs, deadline=deadline)
-    except ProviderError as error:
-        reason = PackReason.PACK_PROVIDER_TIMEOUT if error.timed_out else PackReason.PACK_PROVIDER_FAILED
-        return PackFailure(reason_code=reason, detail=f"{engine.name}: {error}"[:200])
-    characters = len(inputs.question) + len(inputs.context or "")
+        data, confidence = _answered(inputs, model, budget, deadline)
+    except ModelError as error:
+        assert model is not None  # noqa: S101 - only a model raises it
+        return failure_of(error, model, budget)
     return PackSuccess(
-        data=_data(answer, engine, inputs),
-        reliability_score=answer.confidence,
-        cost_usd_micros=decision_cost_usd_micros(characters=characters, tokens=answer.tokens_consumed),
-        tokens_consumed=answer.tokens_consumed,
+        data=data | _engine(model) | {"confidence": confidence, "mode": inputs.mode},
+        reliability_score=confidence,
+        cost_usd_micros=decision_cost_usd_micros(characters=inputs.characters, tokens=budget.spent),
+        tokens_consumed=budget.spent,
     )
 
 
-def _data(answer: Answer, engine: Engine, inputs: DecisionInputs) -> dict[str, JsonValue]:
-    data: dict[str, JsonValue] = {
-        "answer_text": answer.text,
-        "confidence": answer.confidence,
-        "engine": engine.name,
-        "mode": inputs.mode,
-    }
-    if answer.model is not None:
-        data["model"] = answer.model
+def _answered(
+    inputs: DecisionInputs, model: Model | None, budget: TokenBudget, deadline: float
+) -> tuple[dict[str, JsonValue], float]:
+    """The answer's data, and its confidence. Raises ModelError."""
+    if inputs.options is None:
+        answer = (
+            extractive.answer(inputs)
+            if model is None
+            else asked.answer(inputs, model, budget=budget, deadline=deadline)
+        )
+        return _answer_data(answer, inputs), answer.confidence
+    comparison = (
+        weighing.compare(inputs) if model is None else asked.compare(inputs, model, budget=budget, deadline=deadline)
+    )
+    found = recommend(comparison, [one.weight for one in inputs.criteria or ()] or [1.0])
+    return _comparison_data(comparison, found, inputs), _confidence(comparison, found)
+
+
+def _confidence(comparison: Comparison, found: Recommendation) -> float:
+    """Low where the model recommends another option than its scores do, or where nothing can be recommended."""
+    if found.option is None:
+        return 0.0
+    contradicted = comparison.stated not in {None, found.option}
+    return min(comparison.confidence, asked.UNCARRIED_CONFIDENCE) if contradicted else comparison.confidence
+
+
+def _engine(model: Model | None) -> dict[str, JsonValue]:
+    return {"engine": extractive.ENGINE} if model is None else {"engine": model.engine, "model": model.model}
+
+
+def _answer_data(answer: Answer, inputs: DecisionInputs) -> dict[str, JsonValue]:
+    data: dict[str, JsonValue] = {"answer_text": answer.text}
     if inputs.mode == "full" and answer.evidence:
-        data["evidence"] = [
-            {"text": one.text, "start": one.start, "end": one.end, "score": one.score} for one in answer.evidence
-        ]
-    return data
+        data["evidence"] = _passages(answer.evidence)
+    return data | _unverified(answer.unverified_quotes)
+
+
+def _comparison_data(comparison: Comparison, found: Recommendation, inputs: DecisionInputs) -> dict[str, JsonValue]:
+    names = [one.name for one in inputs.options or ()]
+    data: dict[str, JsonValue] = {
+        "answer_text": comparison.text,
+        "recommendation": None if found.option is None else names[found.option],
+        "options": [
+            {"name": name, "score": score, "criteria": _judged(row, inputs)}
+            for name, score, row in zip(names, found.scores, comparison.judgements, strict=True)
+        ],
+    }
+    if found.tied:
+        data["tied"] = [names[number] for number in found.tied]
+    if comparison.stated is not None and comparison.stated != found.option:
+        data["model_recommendation"] = names[comparison.stated]
+    return data | _unverified(comparison.unverified_quotes)
+
+
+def _judged(row: Sequence[Judgement], inputs: DecisionInputs) -> list[JsonValue]:
+    criteria = [one.name for one in inputs.criteria or ()] or [AS_A_WHOLE]
+    found: list[JsonValue] = []
+    for name, one in zip(criteria, row, strict=True):
+        shown: dict[str, JsonValue] = {"name": name, "score": one.score, "evidence": _passages(one.evidence)}
+        found.append(shown | {"reason": one.reason} if one.reason else shown)
+    return found
+
+
+def _unverified(number: int) -> dict[str, JsonValue]:
+    return {"unverified_quotes": number} if number else {}
+
+
+def _passages(passages: Sequence[Passage]) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    for one in passages:
+        place: dict[str, JsonValue] = {"text": one.text, "start": one.start, "end": one.end}
+        found.append(place if one.score is None else place | {"score": one.score})
+    return found

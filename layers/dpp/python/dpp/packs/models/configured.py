@@ -9,7 +9,7 @@ from dpp.platform.config import ModelSettings
 
 def configured_model(settings: ModelSettings) -> Model | None:
     """Bedrock if a model is configured, else the OpenAI-compatible endpoint if there is one, else None."""
-    temperature = None if settings.temperature == "none" else settings.temperature
+    temperature = None if settings.temperature == "none" else float(settings.temperature)
     if settings.bedrock_model_id is not None:
         return BedrockModel(
             settings.bedrock_model_id,
