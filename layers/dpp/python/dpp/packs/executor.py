@@ -12,6 +12,7 @@ from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult
 from dpp.packs.decision import pack as decision_pack
 from dpp.packs.environment import BEDROCK_MODEL_VARIABLE
 from dpp.packs.evaluation import pack as evaluation_pack
+from dpp.packs.evaluation.judge import judge_of
 from dpp.packs.inputs.compliance import ComplianceInputs
 from dpp.packs.inputs.decision import DecisionInputs
 from dpp.packs.inputs.eval import EvalInputs
@@ -62,6 +63,16 @@ def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) ->
 
             return ocr_pack.run(inputs, request, OcrSettings.load(environ))
         case EvalInputs():
-            return evaluation_pack.run(inputs)
+            return _evaluate(inputs, request, environ)
         case _:
             return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE)
+
+
+def _evaluate(inputs: EvalInputs, request: PackRequest, environ: Mapping[str, str]) -> PackResult:
+    if not inputs.asks_judge:
+        return evaluation_pack.run(inputs)
+    judge = judge_of(inputs, request, ModelSettings.load(environ))
+    if judge is None:
+        detail = "no language model is configured for the metric judge"
+        return PackFailure(reason_code=PackReason.PACK_NOT_AVAILABLE, detail=detail)
+    return evaluation_pack.run(inputs, judge)

@@ -81,10 +81,11 @@ def ocr_cost_usd_micros(*, pages: int, pixels: int) -> int:
     )
 
 
-def eval_cost_usd_micros(*, scores: int, draws: int) -> int:
-    """An eval of `scores` items times metrics, with `draws` scores drawn for its intervals."""
+def eval_cost_usd_micros(*, scores: int, draws: int, tokens: int = 0) -> int:
+    """An eval of `scores` items times metrics, with `draws` scores drawn for its intervals, and a judge's `tokens`."""
     return (
         EVAL_BASE_USD_MICROS
         + _started(scores, 100) * EVAL_PER_100_SCORES_USD_MICROS
         + _started(draws, 1_000_000) * EVAL_PER_MILLION_DRAWS_USD_MICROS
+        + _tokens_usd_micros(tokens)
     )

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from dpp.packs.evaluation import json_match, numbers, text
 from dpp.packs.inputs.eval import EvalMetric
+from dpp.packs.patterns import compile_pattern
 
 
 class Note(StrEnum):
@@ -20,6 +21,11 @@ class Note(StrEnum):
     NOT_TEXT = "NOT_TEXT"
     NOT_A_NUMBER = "NOT_A_NUMBER"
     NOT_JSON = "NOT_JSON"
+    JUDGE_LATE = "JUDGE_LATE"
+    JUDGE_OVER_BUDGET = "JUDGE_OVER_BUDGET"
+    JUDGE_DECLINED = "JUDGE_DECLINED"
+    JUDGE_GAVE_NO_SCORE = "JUDGE_GAVE_NO_SCORE"
+    JUDGE_FAILED = "JUDGE_FAILED"
     REFERENCE_NOT_TEXT = "REFERENCE_NOT_TEXT"
     REFERENCE_NOT_A_NUMBER = "REFERENCE_NOT_A_NUMBER"
     REFERENCE_NOT_JSON = "REFERENCE_NOT_JSON"
@@ -27,7 +33,7 @@ class Note(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """0 to 1; None where the item can't be held against the metric, which is the reference's fault alone."""
+    """0 to 1; None if the item can't be held against the metric: by the reference's fault, or the judge's."""
 
     value: float | None
     note: Note | None = None
@@ -91,7 +97,25 @@ def scorer(metric: EvalMetric) -> Scorer:
         case "json_match":
             compare = json_partial if metric.partial else json_exact
             return Metric(json_match.read, compare, Note.NOT_JSON, Note.REFERENCE_NOT_JSON).score
+        case "regex":
+            return _by_pattern(metric)
+        case "judge":
+            raise AssertionError("a judge scores all items together")
     assert_never(metric.type)
+
+
+def _by_pattern(metric: EvalMetric) -> Scorer:
+    """1 if the pattern occurs in the prediction; references say only which items there are."""
+    compiled = compile_pattern(metric.pattern or "", case_sensitive=True)
+
+    def score(prediction: JsonValue | Missing, _accepted: Sequence[JsonValue]) -> Score:
+        if isinstance(prediction, Missing):
+            return Score(0.0, Note.MISSING_PREDICTION)
+        if not isinstance(prediction, str):
+            return Score(0.0, Note.NOT_TEXT)
+        return Score(float(compiled.search(prediction) is not None))
+
+    return score
 
 
 def token_f1(prediction: Sequence[str], reference: Sequence[str]) -> float:

@@ -8,7 +8,9 @@ from pydantic import JsonValue
 
 from dpp.packs.contract import PackSuccess
 from dpp.packs.evaluation.bootstrap import Interval, interval, mean
-from dpp.packs.evaluation.metrics import MISSING, Score, scorer
+from dpp.packs.evaluation.comparison import Compared, compare
+from dpp.packs.evaluation.judge import Judge, items_of
+from dpp.packs.evaluation.metrics import Missing, Score, scorer
 from dpp.packs.inputs.eval import Bootstrap, EvalInputs, EvalMetric
 from dpp.packs.prices import eval_cost_usd_micros
 
@@ -45,13 +47,17 @@ class _Aggregate:
         return self.interval.lower >= threshold if passes else self.interval.upper < threshold
 
 
-def run(inputs: EvalInputs) -> PackSuccess:
-    """Score every reference's item by every metric. Means and intervals are the same in any order of items."""
-    scores = _scores(inputs)
+def run(inputs: EvalInputs, judge: Judge | None = None) -> PackSuccess:
+    """Score every reference's item by every metric. Means and intervals are the same in any order of items.
+
+    `judge` is needed if a metric asks for it (`EvalInputs.asks_judge`).
+    """
+    scores = _scores(inputs, judge)
     aggregates = [
         _aggregate(metric, column, inputs.bootstrap) for metric, column in zip(inputs.metrics, scores, strict=True)
     ]
-    unmatched = _unmatched(inputs)
+    unmatched, compared = _unmatched(inputs), compare(inputs, scores)
+    tokens = 0 if judge is None else judge.budget.spent
     return PackSuccess(
         data={
             "verdict": _overall([one.verdict for one in aggregates]),
@@ -59,24 +65,57 @@ def run(inputs: EvalInputs) -> PackSuccess:
             "metrics": [_metric_data(one) for one in aggregates],
             "bootstrap": inputs.bootstrap.model_dump(),
             "items": _items(inputs, scores),
-        },
+        }
+        | _judged(inputs, judge)
+        | ({"comparison": [_change_data(one) for one in compared]} if compared else {}),
         reliability_score=_reliability(scores),
         discard_log=[{"id": name, "reason": "NO_REFERENCE"} for name in unmatched[:MAX_LOGGED_PREDICTIONS]],
         cost_usd_micros=eval_cost_usd_micros(
             scores=len(inputs.references) * len(inputs.metrics),
-            draws=sum(one.scored for one in aggregates) * inputs.bootstrap.resamples,
+            draws=(sum(one.scored for one in aggregates) + sum(one.items for one in compared))
+            * inputs.bootstrap.resamples,
+            tokens=tokens,
         ),
+        tokens_consumed=tokens,
     )
 
 
-def _scores(inputs: EvalInputs) -> list[list[Score]]:
+def _scores(inputs: EvalInputs, judge: Judge | None) -> list[list[Score]]:
     """Of each metric, the score of each reference's item."""
-    predicted = {one.id: one.value for one in inputs.predictions}
-    scorers = [scorer(metric) for metric in inputs.metrics]
-    return [
-        [score(predicted.get(one.id, MISSING), [one.value, *one.alternatives]) for one in inputs.references]
-        for score in scorers
-    ]
+    items = items_of(inputs)
+    return [_column(metric, items, judge) for metric in inputs.metrics]
+
+
+def _column(
+    metric: EvalMetric, items: Sequence[tuple[JsonValue | Missing, Sequence[JsonValue]]], judge: Judge | None
+) -> list[Score]:
+    if metric.type != "judge":
+        score = scorer(metric)
+        return [score(*item) for item in items]
+    if judge is None:
+        raise ValueError("a metric needs a judge")
+    return judge.scores(metric, items)
+
+
+def _judged(inputs: EvalInputs, judge: Judge | None) -> dict[str, JsonValue]:
+    if judge is None:
+        return {}
+    return {"judges": [judge.shown(metric) for metric in inputs.metrics if metric.type == "judge"]}
+
+
+def _change_data(one: Compared) -> JsonValue:
+    return {
+        "name": one.name,
+        "items": one.items,
+        "better": one.better,
+        "worse": one.worse,
+        "equal": one.items - one.better - one.worse,
+        "mean_difference": None if one.mean_difference is None else round(one.mean_difference, _SHOWN_PLACES),
+        "interval": None
+        if one.interval is None
+        else [round(one.interval.lower, _SHOWN_PLACES), round(one.interval.upper, _SHOWN_PLACES)],
+        "change": one.change,
+    }
 
 
 def _reliability(scores: Sequence[Sequence[Score]]) -> float:

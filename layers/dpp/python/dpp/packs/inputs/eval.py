@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from dpp.packs.inputs.model import PackInputs, PricedInputs, check_distinct
+from dpp.packs.patterns import compile_pattern
 from dpp.packs.prices import eval_cost_usd_micros
 
 MAX_EVAL_ITEMS = 2_000
@@ -19,8 +20,14 @@ def _text_within_bounds(value: JsonValue) -> JsonValue:
     return value
 
 
+def _compiles(pattern: str) -> str:
+    compile_pattern(pattern, case_sensitive=True)
+    return pattern
+
+
 ItemId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,64}$", max_length=64)]
 EvalValue = Annotated[JsonValue, AfterValidator(_text_within_bounds)]
+Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_compiles)]
 Tolerance = Annotated[str, Field(pattern=r"^[0-9]{1,18}(\.[0-9]{1,18})?$", max_length=37)]
 
 
@@ -39,7 +46,7 @@ class EvalReference(PackInputs):
     alternatives: list[EvalValue] = Field(default=[], max_length=7, repr=False, description="Other right answers.")
 
 
-MetricType = Literal["exact_match", "token_f1", "rouge_l", "numeric", "json_match"]
+MetricType = Literal["exact_match", "token_f1", "rouge_l", "numeric", "json_match", "regex", "judge"]
 _METRICS_WITH_OPTION: Mapping[str, tuple[MetricType, ...]] = MappingProxyType(
     {
         "normalize": ("exact_match",),
@@ -47,8 +54,11 @@ _METRICS_WITH_OPTION: Mapping[str, tuple[MetricType, ...]] = MappingProxyType(
         "absolute_tolerance": ("numeric",),
         "relative_tolerance": ("numeric",),
         "partial": ("json_match",),
+        "pattern": ("regex",),
+        "criterion": ("judge",),
     }
 )
+_REQUIRED_OPTION: Mapping[MetricType, str] = MappingProxyType({"regex": "pattern", "judge": "criterion"})
 
 
 class EvalMetric(PackInputs):
@@ -72,12 +82,26 @@ class EvalMetric(PackInputs):
     partial: bool = Field(
         default=False, description="Of json_match: score the leaves that agree instead of all or nothing."
     )
+    pattern: Pattern | None = Field(
+        default=None, repr=False, description="Of regex: what the prediction must contain; RE2 syntax."
+    )
+    criterion: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=2_000,
+        pattern=r"\S",
+        repr=False,
+        description="Of judge: what makes a prediction good, in words.",
+    )
 
     @model_validator(mode="after")
     def _options_are_of_the_type(self) -> Self:
         for option, types in _METRICS_WITH_OPTION.items():
             if option in self.model_fields_set and self.type not in types:
                 raise ValueError(f"{option} is an option of {' and '.join(types)} only")
+        required = _REQUIRED_OPTION.get(self.type)
+        if required is not None and getattr(self, required) is None:
+            raise ValueError(f"{self.type} needs {required}")
         return self
 
     @property
@@ -94,6 +118,29 @@ class Bootstrap(PackInputs):
     confidence_percent: int = Field(default=95, ge=50, le=99)
 
 
+class EvalBaselineItem(PackInputs):
+    """The scores of one item in an earlier run, null where it has none."""
+
+    id: ItemId
+    scores: list[Annotated[float, Field(ge=0, le=1)] | None] = Field(min_length=1, max_length=6)
+    notes: list[str] = Field(default=[], max_length=6, description="Accepted as the envelope has it, and not used.")
+
+
+class EvalBaseline(PackInputs):
+    """The scores of an earlier run, from its envelope: the names in `data.metrics`, and `data.items`."""
+
+    metrics: list[str] = Field(min_length=1, max_length=6)
+    items: list[EvalBaselineItem] = Field(min_length=1, max_length=MAX_EVAL_ITEMS)
+
+    @model_validator(mode="after")
+    def _items_have_a_score_of_each_metric(self) -> Self:
+        check_distinct(self.metrics, "the metrics of the baseline")
+        check_distinct([one.id for one in self.items], "the ids of the baseline's items")
+        if any(len(one.scores) != len(self.metrics) for one in self.items):
+            raise ValueError("each item of the baseline has one score for each of its metrics")
+        return self
+
+
 class EvalInputs(PricedInputs):
     """Inputs of an eval run: predictions, the references they are held against, and how (RUN-28)."""
 
@@ -101,13 +148,29 @@ class EvalInputs(PricedInputs):
     references: list[EvalReference] = Field(min_length=1, max_length=MAX_EVAL_ITEMS, repr=False)
     metrics: list[EvalMetric] = Field(min_length=1, max_length=6)
     bootstrap: Bootstrap = Bootstrap()
+    baseline: EvalBaseline | None = Field(
+        default=None, repr=False, description="An earlier run's scores to compare this run's with."
+    )
 
     @model_validator(mode="after")
     def _nothing_is_named_twice(self) -> Self:
         check_distinct([one.id for one in self.predictions], "the ids of predictions")
         check_distinct([one.id for one in self.references], "the ids of references")
         check_distinct([one.name for one in self.metrics], "the labels of metrics")
+        if self.baseline is not None and not {one.name for one in self.metrics} & set(self.baseline.metrics):
+            raise ValueError("the baseline has none of the metrics")
         return self
+
+    @property
+    def asks_judge(self) -> bool:
+        """True if a language model scores a metric."""
+        return any(one.type == "judge" for one in self.metrics)
+
+    def most_cost_usd_micros(self) -> int:
+        """The price if everything can be compared, without a model's tokens."""
+        scores = len(self.references) * len(self.metrics)
+        draws = scores * self.bootstrap.resamples * (1 if self.baseline is None else 2)
+        return eval_cost_usd_micros(scores=scores, draws=draws)
 
     def least_cost_usd_micros(self) -> int:
         """The price without intervals, which are drawn only for what can be compared."""
