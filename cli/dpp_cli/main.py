@@ -1,11 +1,13 @@
 """The `dpp` command. Errors that a user can act on end with one message and an exit code, mostly 1."""
 
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dpp_cli import streams
 from dpp_cli.deploy import cdk, commands
 from dpp_cli.deploy.toolchain import ToolError
 from dpp_cli.errors import StackError
@@ -17,6 +19,9 @@ from dpp_cli.operator.app import GROUPS, TOP, add_groups
 from dpp_cli.operator.remote import StageGroup
 from dpp_cli.runs.commands import run_app
 from dpp_cli.top.remote import StageSnapshots
+
+OUTPUT_LOST = 74
+"""Exit code if standard output can't be written to (EX_IOERR of sysexits.h)."""
 
 app = typer.Typer(
     cls=StageGroup,
@@ -72,17 +77,33 @@ def synth(
 
 def run() -> None:
     """Entry point."""
+    streams.guard()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except (StackError, ServerError, ToolError) as error:
-        console = Console(stderr=True)
-        console.print("[bold red]error:[/]", end=" ")
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        _print_error(str(error))
         if not isinstance(error, StackError):
-            console.print(
-                "\nSee `dpp local logs`. To start afresh: `dpp local down`, then `dpp local up`.", highlight=False
-            )
+            _print_note("\nSee `dpp local logs`. To start afresh: `dpp local down`, then `dpp local up`.")
         sys.exit(error.exit_code if isinstance(error, StackError) else 1)
+    except streams.OutputLostError as error:
+        streams.drop_output()
+        _print_error(f"the output can't be written: {error}. {streams.hint()}".rstrip())
+        sys.exit(OUTPUT_LOST)
+
+
+def _print_error(message: str) -> None:
+    console = Console(stderr=True)
+    with suppress(OSError):  # standard error may be on the same full disk; the exit code remains
+        console.print("[bold red]error:[/]", end=" ")
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_note(message: str) -> None:
+    with suppress(OSError):
+        Console(stderr=True).print(message, highlight=False)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from dpp_cli.local.state import running_state
 from dpp_cli.operator.output import print_note
 from dpp_cli.runs.inputs import read_inputs
 from dpp_cli.runs.output import message_of, print_receipt, print_retry, print_run, waiting_for
+from dpp_cli.streams import if_output_is_lost
 from dpp_client import Client, DppError, Receipt, ResultMismatch, ResultUnavailable, Run, WaitTimedOut, usd_text
 
 run_app = typer.Typer(no_args_is_help=True, help="Submit runs, show them and wait for their results, with an API key.")
@@ -150,6 +151,7 @@ def submit(
                 min_reliability_score=min_reliability,
                 idempotency_key=idempotency_key,
             )
+        if_output_is_lost(f"Run {receipt.run_id} was accepted. {repeat}")
         if wait_for_it:
             _wait(client, receipt, timeout, where, as_json=as_json)
             return

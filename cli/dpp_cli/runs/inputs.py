@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from dpp_cli.errors import StackError
+
 _PAIR = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<how>:?=)(?P<value>.*)", re.DOTALL)
 _STDIN = "-"
 
@@ -53,6 +55,8 @@ def _object(source: str) -> dict[str, Any]:
 
 
 def _text(source: str) -> str:
+    if source == _STDIN and sys.stdin is None:
+        raise StackError("standard input is closed: `-` reads the inputs from it")
     try:
         raw = sys.stdin.buffer.read() if source == _STDIN else Path(source).read_bytes()
         return raw.decode("utf-8-sig")
