@@ -15,7 +15,7 @@ from dpp.packs.models.schema import reply_schema
 
 
 class Said(BaseModel):
-    """What the tests ask for."""
+    """The shape that the tests ask for."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 

@@ -1,4 +1,4 @@
-"""What the engines of the decision pack return (RUN-25)."""
+"""The results of the decision pack's engines (RUN-25)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which clauses of a text speak of which option (RUN-25)."""
+"""Assigns the clauses of a text to the options that they speak of (RUN-25)."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -16,12 +16,12 @@ MAX_CONFIDENCE = 0.95
 """The largest share of right answers that a few hundred questions can show."""
 
 MAX_CONFIDENCE_OF_ONE_WORD = 0.6
-"""Where the sentence has nothing else that the question asks for. A rule: too few such questions were measured."""
+"""The limit if the sentence has nothing else that the question asks for: a rule, since too few were measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a sentence shares with a question.
+    """The features that a sentence shares with a question.
 
     `coverage`: the share of the question's words that the sentence has, rare words counting more. `complete`: 1 if it
     has all of them. `fit`: see `expected.fits`.

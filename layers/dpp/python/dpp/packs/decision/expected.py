@@ -1,4 +1,4 @@
-"""What a question asks for, and whether a sentence has something of the kind: a time, an amount, a person, a place."""
+"""Recognises what a question asks for, and if a sentence has it: a time, an amount, a person, a place."""
 
 import re
 from dataclasses import dataclass

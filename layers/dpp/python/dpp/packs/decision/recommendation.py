@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dpp.packs.decision.answers import Comparison, Judgement
 
 UNKNOWN_SCORE = 0.5
-"""What counts for an option without a score by a criterion that scored another option."""
+"""The score that counts for an option without a score by a criterion that scored another option."""
 _PLACES = 4
 """Options whose weighted scores are equal when rounded to these are tied."""
 

@@ -1,4 +1,4 @@
-"""What a clause says of a criterion: a number, or words that praise or blame (RUN-25)."""
+"""Reads what a clause says of a criterion: a number, or words that praise or blame (RUN-25)."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _FLAGS = re.IGNORECASE
 
 
 class Better(Enum):
-    """Which amounts of a criterion are better."""
+    """The amounts of a criterion that are better."""
 
     LESS = "less"
     MORE = "more"
@@ -98,7 +98,7 @@ def amount(clause: str, at: int) -> Amount | None:
 
 
 def praise(clause: str, better: Better) -> tuple[int, int]:
-    """How many words of a clause speak for, and how many against what it speaks of; a negation turns them around."""
+    """The numbers of words of a clause that praise and that blame what it speaks of; a negation swaps them."""
     good, bad = len(_GOOD.findall(clause)), len(_BAD.findall(clause))
     little, much = len(_LITTLE.findall(clause)), len(_MUCH.findall(clause))
     if better is Better.LESS:

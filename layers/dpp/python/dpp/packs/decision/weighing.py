@@ -74,7 +74,7 @@ def _column(criterion: str, clauses: Sequence[Sequence[Passage]]) -> list[Judgem
 
 
 def _place(criterion: str, topic: Topic | None, clause: str) -> int | None:
-    """Where a clause speaks of the criterion, in characters; None if it doesn't."""
+    """The place at which a clause speaks of the criterion, in characters; None if it doesn't."""
     if topic is not None and (match := topic.pattern.search(clause)):
         return match.start()
     forms = frozenset().union(*words(clause))

@@ -58,7 +58,7 @@ class Judge:
             return list(pool.map(lambda item: self._score(metric, *item), items))
 
     def shown(self, metric: EvalMetric) -> dict[str, JsonValue]:
-        """How this metric was judged, for the envelope. `user` has the places of criterion, references and answer."""
+        """The prompt and the model of a metric, for the envelope. `user` has places for the material."""
         return {
             "metric": metric.name,
             "engine": self.model.engine,

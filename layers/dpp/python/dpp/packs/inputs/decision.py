@@ -54,7 +54,7 @@ class DecisionInputs(PricedInputs):
     )
 
     @model_validator(mode="after")
-    def _options_can_be_told_apart(self) -> Self:
+    def _names_are_distinct(self) -> Self:
         if self.criteria is not None and self.options is None:
             raise ValueError("criteria need options")
         check_distinct([one.name.strip().casefold() for one in self.options or ()], "the names of options")

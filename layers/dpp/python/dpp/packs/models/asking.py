@@ -1,4 +1,4 @@
-"""What a pack asks a language model, and what it gets: one object of a given shape, or a typed failure (RUN-25)."""
+"""Asks a language model for one object of a given shape, or fails with a typed error (RUN-25)."""
 
 import threading
 import time

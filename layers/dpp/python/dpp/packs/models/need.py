@@ -1,4 +1,4 @@
-"""Which jobs ask a language model: only these get its key, and run where it can be reached (RUN-25, D6)."""
+"""Finds the jobs that ask a language model: only these get its key, and run where it can be reached (RUN-25, D6)."""
 
 from collections.abc import Mapping
 from typing import assert_never
