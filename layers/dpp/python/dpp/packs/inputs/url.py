@@ -24,6 +24,9 @@ class UrlInputs(PricedInputs):
     block_private_ip: Literal[True] = Field(default=True, description="Always on; `false` is refused.")
     allow_https_only: bool = Field(default=True, description="`false` allows plain http too.")
     allow_http: bool = Field(default=False, description="`true` is another way to allow plain http.")
+    robots: Literal["ignore", "respect"] = Field(
+        default="ignore", description="`respect`: fetch only what each host's robots.txt allows (RFC 9309)."
+    )
 
     @model_validator(mode="after")
     def _switches_agree(self) -> Self:

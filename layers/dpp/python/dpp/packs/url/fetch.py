@@ -5,12 +5,13 @@ cookies, and decompress a chunk to whatever size it has. Nothing is carried from
 """
 
 import ssl
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import httpcore
 
+from dpp.packs.url.compression import ACCEPTED, decoder
 from dpp.packs.url.network import CheckedBackend, Resolver, time_left
 from dpp.packs.url.reasons import Discard, DiscardedError, UrlError
 from dpp.packs.url.target import Target, parse, redirected
@@ -19,26 +20,32 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 """Of decoded bytes: a compressed bomb counts with what it unfolds to."""
 
 _MAX_RAW_BYTES = 2 * MAX_BODY_BYTES
-"""Of bytes on the wire, for a stream of nothing but empty gzip members."""
+"""Of bytes on the wire, for a stream that unfolds to nothing."""
+
+USER_AGENT = "DPP-URLPack/0.4.2.2"
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = (
-    (b"User-Agent", b"DPP-URLPack/0.4.2.2"),
+    (b"User-Agent", USER_AGENT.encode()),
     (b"Accept", b"text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.8,*/*;q=0.5"),
-    (b"Accept-Encoding", b"gzip"),
+    (b"Accept-Encoding", ACCEPTED),
     (b"Connection", b"close"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The last hop's response. `body` is empty if `wanted` rejected its content type."""
+    """The last hop's response. `body` is empty if `wanted` rejected its content type.
+
+    `too_large`: the body went on beyond the cap. `cut`: its compressed data lacked the end or was damaged.
+    """
 
     final_url: str
     status_code: int
     content_type: str
     body: bytes
-    truncated: bool
+    too_large: bool
+    cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +65,23 @@ class Fetcher:
         self._dialer = dialer
         self._ssl_context = ssl_context
 
-    def fetch(self, url: str, limits: Limits, *, wanted: Callable[[str], bool]) -> Page:
+    def fetch(
+        self,
+        url: str,
+        limits: Limits,
+        *,
+        wanted: Callable[[str], bool],
+        admit: Callable[[Target], None] = lambda _target: None,
+    ) -> Page:
         """The page at the end of the redirects; its body only if its content type is `wanted`.
 
-        Raises DiscardedError or BlockedError when there is none.
+        `admit` is asked before each hop and raises for one that is not to be requested. Raises DiscardedError or
+        BlockedError when there is no page.
         """
         target = parse(url, plain_http_allowed=limits.plain_http_allowed)
         for hop in range(limits.max_redirect_hops + 1):
             try:
+                admit(target)
                 answer = self._get(target, limits, wanted)
                 if isinstance(answer, Page):
                     return answer
@@ -108,55 +124,32 @@ def _answer(
     if response.status in _REDIRECTS and location is not None:
         return location
     content_type = (_header(response, b"content-type") or b"").decode("latin-1")[:200]
-    body, truncated = b"", False
+    body = _Body(b"")
     if wanted(content_type):
-        body, truncated = _read(response, deadline)
-    return Page(str(target), response.status, content_type, body, truncated)
+        body = _read(response, deadline)
+    return Page(str(target), response.status, content_type, *body)
 
 
-def _read(response: httpcore.Response, deadline: float) -> tuple[bytes, bool]:
-    """The decoded body up to MAX_BODY_BYTES, and whether there was more."""
-    decode = _decoder((_header(response, b"content-encoding") or b"").decode("latin-1"))
+class _Body(NamedTuple):
+    """The fields of a Page that say what was read of its body."""
+
+    body: bytes
+    too_large: bool = False
+    cut: bool = False
+
+
+def _read(response: httpcore.Response, deadline: float) -> _Body:
+    """The decoded body up to MAX_BODY_BYTES, and whether there was more or less than the whole."""
+    decoding = decoder((_header(response, b"content-encoding") or b"").decode("latin-1"))
     body = bytearray()
     raw_bytes = 0
     for chunk in response.iter_stream():
         time_left(deadline)
         raw_bytes += len(chunk)
-        body += decode(chunk, MAX_BODY_BYTES + 1 - len(body))
+        body += decoding.feed(chunk, MAX_BODY_BYTES + 1 - len(body))
         if len(body) > MAX_BODY_BYTES or raw_bytes > _MAX_RAW_BYTES:
-            return bytes(body[:MAX_BODY_BYTES]), True
-    return bytes(body), False
-
-
-def _decoder(content_encoding: str) -> Callable[[bytes, int], bytes]:
-    """A function from the next chunk and the room left to decoded bytes, never more than the room."""
-    match content_encoding.strip().lower():
-        case "" | "identity":
-            return lambda chunk, room: chunk[:room]
-        case "gzip" | "x-gzip":
-            return _Gunzip()
-        case _:
-            # Only gzip was offered, and only once: gzip in gzip is how small bombs get large.
-            raise DiscardedError(Discard.UNSUPPORTED_ENCODING)
-
-
-class _Gunzip:
-    """Gzip with a bound, over any number of members (RFC 1952 §2.2)."""
-
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
-
-    def __call__(self, chunk: bytes, room: int) -> bytes:
-        decoded = bytearray()
-        try:
-            while chunk and len(decoded) < room:
-                decoded += self._member.decompress(chunk, room - len(decoded))
-                chunk = self._member.unused_data
-                if self._member.eof:
-                    self._member = zlib.decompressobj(wbits=31)
-        except zlib.error:
-            raise DiscardedError(Discard.PROTOCOL_ERROR) from None
-        return bytes(decoded)
+            return _Body(bytes(body[:MAX_BODY_BYTES]), too_large=True)
+    return _Body(bytes(body), cut=decoding.cut)
 
 
 def _header(response: httpcore.Response, name: bytes) -> bytes | None:

@@ -22,20 +22,14 @@ class Discard(StrEnum):
     UNSUPPORTED_ENCODING = "UNSUPPORTED_ENCODING"
     CONTENT_TOO_LARGE = "CONTENT_TOO_LARGE"
     """Data beyond the cap was discarded; the result exists and is marked."""
+    CONTENT_CUT = "CONTENT_CUT"
+    """The compressed body lacked its end or was damaged there; the result exists and is marked."""
+    TEXT_NOT_READ = "TEXT_NOT_READ"
+    """The page took more time or memory to read than one may; the result exists without text or with a part of it."""
+    ROBOTS_DISALLOWED = "ROBOTS_DISALLOWED"
+    ROBOTS_UNREACHABLE = "ROBOTS_UNREACHABLE"
+    """Without its robots.txt, nothing of a host may be fetched (RFC 9309 §2.3.1.4)."""
     INTERNAL_ERROR = "INTERNAL_ERROR"
-
-
-NOT_ATTEMPTED = frozenset(
-    {
-        Discard.INVALID_URL,
-        Discard.UNSUPPORTED_SCHEME,
-        Discard.NON_HTTPS,
-        Discard.PORT_NOT_ALLOWED,
-        Discard.DUPLICATE_URL,
-        Discard.MAX_URLS_EXCEEDED,
-    }
-)
-"""Reasons that come from the client's list and the rules, not from the network."""
 
 
 class Block(StrEnum):

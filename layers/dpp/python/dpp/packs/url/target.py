@@ -14,13 +14,24 @@ import idna
 
 from dpp.packs.url.reasons import Discard, DiscardedError
 
-ALLOWED_PORTS = frozenset({80, 443})
-"""No other: what listens elsewhere (databases, mail, consoles) is no page to read."""
+_BAD_PORTS = frozenset(
+    (
+        *(0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109),
+        *(110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530),
+        *(531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045),
+        *(4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080),
+    )
+)
+"""Ports that browsers refuse (Fetch, "bad port"): mail, shells and the like, which could take a request for a command.
+
+Every other port is allowed: 001 §9.4.2 rules on addresses, and has no rule on ports.
+"""
 
 MAX_URL_CHARACTERS = 2_048
 _MAX_SENT_CHARACTERS = 4_096
 """A URL grows when its Korean is percent-encoded; thirty of them must leave room in the answer."""
 
+_MAX_PORT = 65_535
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # Blanks and controls, DEL and C1, the backslash (some read it as a slash), lone surrogates, and the marks
@@ -30,8 +41,9 @@ _FORBIDDEN = re.compile(
 )
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
-_PATH_SAFE = "%/:@!$&'()*+,;=~-._"
-_QUERY_SAFE = _PATH_SAFE + "?[]"
+_PATH_SAFE = "%/:@!$&'()*+,;=~-._[]"
+_QUERY_SAFE = "%/:@!$&()*+,;=~-._[]?"
+_DOT = re.compile(r"\.|%2e", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +82,9 @@ def parse(url: str, *, plain_http_allowed: bool) -> Target:
         raise DiscardedError(Discard.INVALID_URL) from None
     if scheme == "http" and not plain_http_allowed:
         raise DiscardedError(Discard.NON_HTTPS)
-    if port not in ALLOWED_PORTS:
+    if port > _MAX_PORT or port in _BAD_PORTS:
         raise DiscardedError(Discard.PORT_NOT_ALLOWED)
-    path = quote(parts.path or "/", safe=_PATH_SAFE)
+    path = quote(_without_dots(parts.path), safe=_PATH_SAFE)
     query = f"?{quote(parts.query, safe=_QUERY_SAFE)}" if parts.query else ""
     _refuse_unless(len(path) + len(query) <= _MAX_SENT_CHARACTERS)
     return Target(scheme, host, port, path + query)
@@ -84,8 +96,9 @@ def redirected(current: Target, location: bytes, *, plain_http_allowed: bool) ->
         text = location.decode()
     except UnicodeDecodeError:
         raise DiscardedError(Discard.INVALID_REDIRECT) from None
-    # Before the join, because urljoin drops tabs and line ends silently.
-    if not text or _FORBIDDEN.search(text):
+    # Before the join, because urljoin drops tabs and line ends silently, and takes "///host/" for a path of the same
+    # host, where a browser goes to another.
+    if not text or _FORBIDDEN.search(text) or text.startswith("///"):
         raise DiscardedError(Discard.INVALID_REDIRECT)
     try:
         # An absolute one is not joined: urljoin takes "https:///x" for a path.
@@ -97,6 +110,22 @@ def redirected(current: Target, location: bytes, *, plain_http_allowed: bool) ->
         if error.reason is Discard.INVALID_URL:
             raise DiscardedError(Discard.INVALID_REDIRECT) from None
         raise
+
+
+def _without_dots(path: str) -> str:
+    """The path without segments that mean "here" and "one up", as browsers send it."""
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        match _DOT.sub(".", segment) if len(segment) <= 6 else segment:
+            case ".":
+                continue
+            case "..":
+                del kept[-1:]
+            case _:
+                kept.append(segment)
+    ends_as_folder = bool(segments) and _DOT.sub(".", segments[-1]) in {".", ".."}
+    return "/" + "/".join(kept) + ("/" if ends_as_folder and kept else "")
 
 
 def _authority(netloc: str, scheme: str) -> tuple[str, int]:

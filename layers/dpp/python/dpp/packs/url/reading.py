@@ -1,0 +1,73 @@
+"""The process in which pages are read, one at a time, each in a child with limits of its own (RUN-26, RUN-17).
+
+`python -P -s -m dpp.packs.url.reading REQUEST_FD ANSWER_FD`. On purpose-made pages a parser takes minutes, gigabytes or a
+segmentation fault, and none of these can be stopped from within. A child that meets its limit costs only its page, and
+what it had answered by then is kept. If that is nothing, a second child reads the beginning of the page.
+
+A request is a frame: content type, URL and body, with a line end after the first two. Each answer is a frame with a
+`Text` as JSON, the better one last; an empty frame ends them.
+"""
+
+import dataclasses
+import json
+import os
+import resource
+import sys
+from typing import NoReturn
+
+from dpp.packs import frames
+from dpp.packs.url.extract import extract, extracted
+
+BEGINNING_BYTES = 200_000
+"""What a second child reads: the time of a parser grows with the square of the depth, and memory with the size."""
+
+_FIRST_CPU_SECONDS = 3
+_CPU_SECONDS = 8
+_MEMORY_BYTES = 512 * 1024 * 1024
+
+
+def main(request_fd: int, answer_fd: int) -> None:
+    """Read pages until the other end of the pipe is closed."""
+    extract("text/html", "https://example.com/", b"<p>What is compiled at first use, no child compiles again.")
+    while (request := frames.read_blocking(request_fd, max_bytes=frames.MAX_JOB_BYTES)) is not None:
+        content_type, url, body = request.split(b"\n", 2)
+        page = (content_type.decode("latin-1"), url.decode())
+        if not _read_in_child(*page, body, answer_fd, cut=False) and len(body) > BEGINNING_BYTES:
+            _read_in_child(*page, body[:BEGINNING_BYTES], answer_fd, cut=True)
+        frames.write_blocking(answer_fd, b"")
+
+
+def _read_in_child(content_type: str, url: str, body: bytes, answer_fd: int, *, cut: bool) -> bool:
+    """Return whether there was an answer, which a byte in a pipe tells."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _read(content_type, url, body, answer_fd, tell, cut=cut)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    os.waitpid(child, 0)
+    answered = os.read(told, 1) != b""
+    os.close(told)
+    return answered
+
+
+def _read(content_type: str, url: str, body: bytes, answer_fd: int, tell: int, *, cut: bool) -> NoReturn:
+    _limit(resource.RLIMIT_AS, _MEMORY_BYTES, _MEMORY_BYTES)
+    _limit(resource.RLIMIT_CPU, _FIRST_CPU_SECONDS, _CPU_SECONDS)
+    for text in extracted(content_type, url, body):
+        frames.write_blocking(answer_fd, json.dumps({**dataclasses.asdict(text), "cut": cut}).encode())
+        os.write(tell, b"1")
+        _limit(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS)
+    os._exit(0)
+
+
+def _limit(which: int, soft: int, hard: int) -> None:
+    present = resource.getrlimit(which)[1]
+    most = hard if present == resource.RLIM_INFINITY else min(hard, present)
+    resource.setrlimit(which, (min(soft, most), most))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
