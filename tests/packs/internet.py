@@ -13,6 +13,7 @@ import httpcore
 import pytest
 
 from dpp.packs.url.fetch import Fetcher, Limits, Page
+from dpp.packs.url.reader import PageReader
 from dpp.packs.url.reasons import Discard, DiscardedError
 from tests.packs.certificates import Authority
 from tests.packs.loopback import Respond, serving
@@ -50,7 +51,8 @@ class RoutingDialer(httpcore.NetworkBackend):
 class Internet:
     """A resolver, a dialer and a fetcher over them; `names` answers the n-th look-up with its n-th entry."""
 
-    def __init__(self, authority: Authority) -> None:
+    def __init__(self, authority: Authority, reader: PageReader) -> None:
+        self.reader = reader
         self.names: dict[str, list[Sequence[str]]] = {"site.test": [[SITE]], "other.test": [[OTHER]]}
         self.asked: list[str] = []
         self.dialer = RoutingDialer({})

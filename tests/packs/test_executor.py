@@ -75,8 +75,9 @@ def test_a_url_pack_reaches_nothing_that_is_not_public() -> None:
         result = run(PackType.URL, {"urls": urls, "allow_http": True})
     assert isinstance(result, PackSuccess), result
     assert result.data == {"results": []}
-    assert [entry["reason"] for entry in result.discard_log] == ["PORT_NOT_ALLOWED"]
-    assert [entry["reason"] for entry in result.blocked_log] == ["LOOPBACK", "LOOPBACK"]
+    assert result.discard_log == []
+    assert [entry["reason"] for entry in result.blocked_log] == ["LOOPBACK", "LOOPBACK", "LOOPBACK"]
+    assert result.reliability_score == 0
     assert asked == []
 
 

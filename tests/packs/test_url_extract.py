@@ -1,25 +1,29 @@
 """Title and text of pages, and that no page can make that slow (RUN-26)."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpp.packs.url.extract import EXCERPT_CHARACTERS, TITLE_CHARACTERS, Text, extract, is_readable
+from dpp.packs.url import extract as extraction
+from dpp.packs.url.text import Text, is_readable
 
 HTML = "text/html; charset=utf-8"
+URL = "https://site.test/a/b"
+
+
+def extract(content_type: str, body: bytes) -> Text:
+    return extraction.extract(content_type, URL, body)
 
 PAGE = """<!DOCTYPE html><html><head><title>A &amp; B</title><style>p { color: red }</style>
 <script>if (a < b) document.write("<p>no</p>")</script></head>
 <body><!-- <p>hidden</p> --><h1>안녕<b>하세요</b></h1><p data-x='a > b'>One<br>two</p>
-<template>no</template><noscript>no</noscript><svg><title>no</title><text>no</text></svg>
+<template>no</template><noscript>no</noscript><svg><title>no</title><text>1 < 2</text></svg>
 <ul><li>3 < 4<li>5 &gt; 4</ul><a href="x">link</a>, done&#46;</body></html>"""
 
 
 def test_a_page_is_read_as_a_reader_sees_it() -> None:
     """RUN-26: entities, scripts, comments, blocks and inline tags."""
-    assert extract(HTML, PAGE.encode()) == Text("A & B", "안녕하세요 One two 3 < 4 5 > 4 link, done.")
+    assert extract(HTML, PAGE.encode()) == Text("A & B", "안녕하세요 One two 1 < 2 3 < 4 5 > 4 link, done.", "page")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +40,7 @@ def test_a_page_is_read_as_a_reader_sees_it() -> None:
         (HTML, '<p class=a">b</p>', "b"),
         (HTML, "<p title='>'>b</p>", "b"),
         (HTML, "&#xD800;&#0;&nope;&amp", "\ufffd\ufffd&nope;&"),
-        (HTML, "&#" + "9" * 5_000 + ";", ("&#" + "9" * 5_000 + ";")[:EXCERPT_CHARACTERS]),
+        (HTML, "&#" + "9" * 5_000 + ";", "\ufffd"),
     ],
 )
 def test_odd_pages_have_a_plain_reading(content_type: str, body: str, excerpt: str | None) -> None:
@@ -74,23 +78,6 @@ def test_korean_is_read_in_the_charset_it_is_written_in(content_type: str, body:
 def test_only_text_is_read(content_type: str, readable: bool) -> None:
     """RUN-26."""
     assert is_readable(content_type) is readable
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<div>", "<b>", "<", "</", "<!--", "<!---->", "<a ", "<a x=\"", "<a x='", "<a x=\">", "<a x=\"'>",
-        "<script>", "<script></script>", "<svg>", "</title", "<title>", "&", "&#x1;", " ", "a ", "<p>a",
-    ],
-)  # fmt: skip
-def test_a_hostile_page_of_two_megabytes_is_read_in_no_time(piece: str) -> None:
-    """RUN-26, RUN-17: linear, and bounded in what it yields."""
-    page = (piece * (2 * 1024 * 1024 // len(piece))).encode()
-    started = time.process_time()
-    text = extract(HTML, page)
-    assert time.process_time() - started < 2
-    assert len(text.title or "") <= TITLE_CHARACTERS
-    assert len(text.excerpt or "") <= EXCERPT_CHARACTERS
 
 
 @given(st.text(alphabet="<>/!-ab \"'=&;#x0tile", max_size=200))

@@ -219,7 +219,7 @@ class TestBounds:
         body = b"x" * (MAX_BODY_BYTES + extra)
         with serve(world, lambda handler: reply(handler, body)):
             page = world.get()
-        assert (len(page.body), page.truncated) == (MAX_BODY_BYTES, truncated)
+        assert (len(page.body), page.too_large) == (MAX_BODY_BYTES, truncated)
 
     def test_a_decompression_bomb_counts_with_what_it_unfolds_to(self, world: Internet) -> None:
         """RUN-26: 50 MB in 50 KB."""
@@ -227,12 +227,12 @@ class TestBounds:
         bomb = b"".join(squeeze.compress(bytes(1_000_000)) for _ in range(50)) + squeeze.flush()
         with serve(world, lambda handler: reply(handler, bomb, Content_Encoding="gzip")):
             page = world.get()
-        assert (len(page.body), page.truncated) == (MAX_BODY_BYTES, True)
+        assert (len(page.body), page.too_large) == (MAX_BODY_BYTES, True)
 
     def test_endless_empty_gzip_members_end(self, world: Internet) -> None:
         """RUN-26: nothing decoded is no licence to send for ever."""
         with serve(world, lambda handler: reply(handler, gzip.compress(b"") * 500_000, Content_Encoding="gzip")):
-            assert world.get().truncated
+            assert world.get().too_large
 
     def test_gzip_of_several_members_is_read_whole(self, world: Internet) -> None:
         """RUN-26, RFC 1952."""
@@ -240,7 +240,7 @@ class TestBounds:
         with serve(world, lambda handler: reply(handler, body, Content_Encoding="GZIP")):
             assert world.get().body == b"one two"
 
-    @pytest.mark.parametrize("encoding", ["br", "zstd", "deflate", "gzip, gzip", "compress"])
+    @pytest.mark.parametrize("encoding", ["deflate", "br, gzip", "gzip, gzip", "compress"])
     def test_an_encoding_that_was_not_offered_is_refused(self, world: Internet, encoding: str) -> None:
         """RUN-26."""
         with serve(world, lambda handler: reply(handler, b"x", Content_Encoding=encoding)):
@@ -250,7 +250,7 @@ class TestBounds:
         """RUN-26: content types."""
         with serve(world, lambda handler: reply(handler, b"x" * 5_000_000, content_type="video/mp4")):
             page = world.get(wanted=lambda content_type: content_type != "video/mp4")
-        assert (page.content_type, page.body, page.truncated) == ("video/mp4", b"", False)
+        assert (page.content_type, page.body, page.too_large) == ("video/mp4", b"", False)
 
     @pytest.mark.parametrize(
         "answer",

@@ -13,9 +13,9 @@ from dpp.packs.contract import PACK_RESULT, PackRequest, PackSuccess, PackType
 from dpp.packs.frames import MAX_ANSWER_BYTES
 from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.url import pack
-from dpp.packs.url.extract import Text, extract
 from dpp.packs.url.fetch import MAX_BODY_BYTES
 from dpp.packs.url.pack import CONCURRENT_FETCHES
+from dpp.packs.url.reader import PageReader, Reading
 from tests.packs.internet import OTHER, Internet, serve
 from tests.packs.loopback import reply
 
@@ -28,7 +28,7 @@ def run(world: Internet, urls: list[str], *, timebox_sec: int = 10, **inputs: An
     request = PackRequest(
         run_id="run", pack_type=PackType.URL, inputs=raw, timebox_sec=timebox_sec, max_cost_usd_micros=0
     )
-    return pack.run(UrlInputs.model_validate(raw), request, fetcher=world.fetcher)
+    return pack.run(UrlInputs.model_validate(raw), request, fetcher=world.fetcher, reader=world.reader)
 
 
 def results_of(success: PackSuccess) -> list[dict[str, Any]]:
@@ -68,8 +68,8 @@ def test_each_url_ends_in_a_result_or_a_log(world: Internet) -> None:
     results = results_of(success)
     for result in results:
         assert datetime.fromisoformat(result.pop("fetched_at")).tzinfo is not None
-    page = {"status_code": 200, "content_type": "text/html; charset=utf-8", "title": "Title", "text_excerpt": "Text"}
-    text = {"content_type": "text/plain; charset=utf-8"}
+    page = {"status_code": 200, "content_type": "text/html; charset=utf-8", "title": "Title", "text_excerpt": "Text", "excerpt_of": "page"}
+    text = {"content_type": "text/plain; charset=utf-8", "excerpt_of": "page"}
     at = "http://site.test"
     assert results == [
         {"url": f"{at}/page", "final_url": f"{at}/page", **page},
@@ -200,10 +200,12 @@ def test_the_fullest_answer_fits_the_envelope(world: Internet) -> None:
 def test_a_fault_in_one_page_costs_no_other(world: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
     """RUN-26."""
 
-    def fragile(content_type: str, body: bytes) -> Text:
-        return extract(content_type, b"" if body != b"/bad" else body[: 1 // 0])
+    read = PageReader.read
 
-    monkeypatch.setattr("dpp.packs.url.pack.extract", fragile)
+    def fragile(reader: PageReader, content_type: str, url: str, body: bytes, *, deadline: float) -> Reading | None:
+        return read(reader, content_type, url, body if body != b"/bad" else body[: 1 // 0], deadline=deadline)
+
+    monkeypatch.setattr(PageReader, "read", fragile)
     with serve(world, respond):
         success = run(world, ["http://site.test/bad", "http://site.test/good"])
     assert success.discard_log == [{"url": "http://site.test/bad", "reason": "INTERNAL_ERROR"}]

@@ -22,7 +22,7 @@ _INLINE = frozenset(
     )
 )  # fmt: skip
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8}){0,4}")
-_MAX_CHARACTERS = 100_000
+MAX_TEXT_CHARACTERS = 100_000
 """Of the text; an excerpt needs fewer, and a page with more has an article."""
 _LINK_SHARE = 0.8
 """A block with more of its characters in links is a list of links."""
@@ -119,7 +119,7 @@ class Document:
                 continue
             blocks[-1].add(part, linked)
             count += len(part)
-            if count > _MAX_CHARACTERS:
+            if count > MAX_TEXT_CHARACTERS:
                 break
         return PageText(tuple(blocks))
 

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import resource
+import select
 import sys
 from typing import NoReturn
 
@@ -28,8 +29,15 @@ _MEMORY_BYTES = 512 * 1024 * 1024
 
 def main(request_fd: int, answer_fd: int) -> None:
     """Read pages until the other end of the pipe is closed."""
-    extract("text/html", "https://example.com/", b"<p>What is compiled at first use, no child compiles again.")
-    while (request := frames.read_blocking(request_fd, max_bytes=frames.MAX_JOB_BYTES)) is not None:
+    warm = False
+    while True:
+        if not warm and not select.select([request_fd], [], [], 0)[0]:
+            # Nothing to read yet: import and compile now what each child would else do for itself.
+            extract("text/html", "https://example.com/", b"<p>A page.")
+            warm = True
+        request = frames.read_blocking(request_fd, max_bytes=frames.MAX_JOB_BYTES)
+        if request is None:
+            return
         content_type, url, body = request.split(b"\n", 2)
         page = (content_type.decode("latin-1"), url.decode())
         if not _read_in_child(*page, body, answer_fd, cut=False) and len(body) > BEGINNING_BYTES:
