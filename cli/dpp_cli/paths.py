@@ -21,6 +21,7 @@ MIGRATIONS_LAYER = BUILD / "layers" / "migrations"
 OPERATE_LAYER = BUILD / "layers" / "operate"
 API_DOCS_LAYER = BUILD / "layers" / "api_docs"
 OCR_LAYER = BUILD / "layers" / "ocr"
+URL_LAYER = BUILD / "layers" / "url"
 
 
 def importable(folder: Path) -> None:

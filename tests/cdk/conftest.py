@@ -29,7 +29,7 @@ LIFECYCLE = {
 }
 """Variables that add the lifecycle roles."""
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/dpp/workspace:1"
-_LAYERS = ("deps", "domain", "migrations", "ocr", "operate", "api_docs")
+_LAYERS = ("deps", "domain", "migrations", "ocr", "url", "operate", "api_docs")
 type Describe = Callable[["Deployment"], Assembly]
 
 

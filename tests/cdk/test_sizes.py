@@ -21,7 +21,7 @@ LOCAL = {
 @pytest.fixture
 def root(node: None, tmp_path: Path) -> Path:
     """A checkout with built layers."""
-    for layer in ("deps", "migrations", "ocr", "operate"):
+    for layer in ("deps", "migrations", "ocr", "url", "operate"):
         for architecture in ("x86_64", "aarch64"):
             (tmp_path / ".dpp/build/layers" / layer / architecture).mkdir(parents=True)
     for layer in ("dpp", "api_docs"):

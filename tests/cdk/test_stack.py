@@ -113,6 +113,11 @@ class TestFunctions:
         carriers = [name for name in FUNCTIONS if "Ocr" in str(stack.function(name)["Layers"])]
         assert carriers == ["run_worker"]
 
+    def test_only_the_functions_that_run_the_url_pack_have_its_layer(self, stack: Stack) -> None:
+        """RUN-26: the worker, and its stand-in outside of the VPC."""
+        carriers = {name for name in FUNCTIONS if "Url" in str(stack.function(name)["Layers"])}
+        assert carriers == {"run_worker", "pack_outside"}
+
     def test_the_worker_reads_only_clients_input_objects(self, stack: Stack) -> None:
         """RUN-27: only objects below inputs/."""
         [reading] = [one for one in stack.statements("run_worker") if "s3:GetObject" in str(one["Action"])]

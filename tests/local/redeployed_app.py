@@ -35,6 +35,7 @@ def main() -> None:
             layers / "dpp",
             layers / "migrations",
             ocr=layers / "none",
+            url=layers / "none",
             operate=layers / "none",
             api_docs=layers / "none",
         ),

@@ -7,10 +7,11 @@ choose the suites to run.
 import sys
 from pathlib import Path
 
+from tests.outside import url, w3lib_cases
 from tests.outside.data import fetch_missing
 from tests.outside.suite import Suite, count
 
-SUITES: tuple[Suite, ...] = ()
+SUITES: tuple[Suite, ...] = (*url.SUITES, *w3lib_cases.SUITES)
 
 
 def main(arguments: list[str]) -> int:

@@ -52,7 +52,8 @@ class TestUrl:
     def fetch(world: Internet, *urls: str, timebox_sec: int = 10, **more: Any) -> float:
         raw = {"urls": list(urls), "allow_http": True, **more}
         asked = request(PackType.URL, raw, timebox_sec)
-        return url.run(UrlInputs.model_validate(raw), asked, fetcher=world.fetcher, reader=world.reader).reliability_score
+        success = url.run(UrlInputs.model_validate(raw), asked, fetcher=world.fetcher, reader=world.reader)
+        return success.reliability_score
 
     def test_a_result_of_each_url_is_1_whatever_its_status(self, world: Internet) -> None:
         """A 404 is a result."""

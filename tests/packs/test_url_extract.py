@@ -14,6 +14,7 @@ URL = "https://site.test/a/b"
 def extract(content_type: str, body: bytes) -> Text:
     return extraction.extract(content_type, URL, body)
 
+
 PAGE = """<!DOCTYPE html><html><head><title>A &amp; B</title><style>p { color: red }</style>
 <script>if (a < b) document.write("<p>no</p>")</script></head>
 <body><!-- <p>hidden</p> --><h1>안녕<b>하세요</b></h1><p data-x='a > b'>One<br>two</p>

@@ -29,6 +29,7 @@ class Layers(Construct):
             LayerName.DOMAIN: deployment.layers.domain,
             LayerName.MIGRATIONS: deployment.layers.migrations,
             LayerName.OCR: deployment.layers.ocr,
+            LayerName.URL: deployment.layers.url,
             LayerName.OPERATE: deployment.layers.operate,
             LayerName.API_DOCS: deployment.layers.api_docs,
         }

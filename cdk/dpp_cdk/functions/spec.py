@@ -61,6 +61,7 @@ class LayerName(Enum):
     MIGRATIONS = "Migrations"
     OPERATE = "Operate"
     OCR = "Ocr"
+    URL = "Url"
     API_DOCS = "ApiDocs"
 
 

@@ -72,7 +72,7 @@ RUN_WORKER = FunctionSpec(
     "run_worker",
     timings.RUN_WORKER,
     memory_mib=1769,  # the least memory with a whole CPU, which decides how fast ocr reads a page
-    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR),
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR, LayerName.URL),
     grants=(
         Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
         Grant(Resource.INPUT_OBJECTS, ("s3:GetObject",)),  # by the URLs that it signs for its pack process
@@ -114,6 +114,7 @@ PACK_OUTSIDE = FunctionSpec(
     timings.PACK_OUTSIDE,
     memory_mib=1024,
     in_network=False,
+    layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.URL),
     grants=(Grant(Resource.DECISION_MODEL, ("bedrock:InvokeModel",)),),
 )
 LIFECYCLE_OUTSIDE = FunctionSpec("lifecycle_outside", timings.LIFECYCLE_OUTSIDE, in_network=False, part=Part.LIFECYCLE)

@@ -53,6 +53,7 @@ class LayerFolders:
     domain: Path
     migrations: Path
     ocr: Path
+    url: Path
     operate: Path
     api_docs: Path
 
@@ -221,10 +222,11 @@ def _built_layers(build: Path, architecture: str) -> LayerFolders:
         domain=build / "dpp",
         migrations=build / "migrations" / architecture,
         ocr=build / "ocr" / architecture,
+        url=build / "url" / architecture,
         operate=build / "operate" / architecture,
         api_docs=build / "api_docs",
     )
-    for folder in (*(layers.deps, layers.domain, layers.migrations, layers.ocr, layers.operate, layers.api_docs),):
+    for folder in vars(layers).values():
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is not built: run `dpp layers --architecture {architecture}`")
     return layers

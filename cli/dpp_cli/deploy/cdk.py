@@ -5,16 +5,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dpp_cli.deploy.toolchain import cdk_command, run, with_node
+from dpp_cli.deploy.toolchain import ToolError, cdk_command, run, with_node
 from dpp_cli.layers.api_docs import build_api_docs_layer
 from dpp_cli.layers.migrations import build_migrations_layer
 from dpp_cli.layers.ocr import build_ocr_layer
 from dpp_cli.layers.operate import build_operate_layer
-from dpp_cli.layers.packages import build_deps_layer, build_domain_layer
+from dpp_cli.layers.packages import MAX_UNZIPPED_BYTES, build_deps_layer, build_domain_layer, size_bytes
+from dpp_cli.layers.url import build_url_layer
 from dpp_cli.paths import ASSEMBLY
 
 _LOCAL = ("DATABASE_URL", "REDIS_URL", "DPP_DECISION_", "DPP_TIME_ZONE", "DPP_TICKET_REAPER_", "DPP_AUTH_ERROR_")
 SIZES = ("dev", "prod")
+_WORKER = ("packages", "domain", "ocr", "url")
+"""The layers of the function with the most."""
 
 
 def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
@@ -35,14 +38,19 @@ def synth(sizes: Sequence[str], architecture: str) -> list[Path]:
 
 def build_layers(architecture: str) -> dict[str, Path]:
     """Build every layer that is out of date; return their folders by name. Raises ToolError."""
-    return {
+    layers = {
         "packages": build_deps_layer(architecture),
         "domain": build_domain_layer(),
         "ocr": build_ocr_layer(architecture),
+        "url": build_url_layer(architecture),
         "migrations": build_migrations_layer(architecture),
         "operate": build_operate_layer(architecture),
         "api_docs": build_api_docs_layer(),
     }
+    size = sum(size_bytes(layers[name]) for name in _WORKER)
+    if size > MAX_UNZIPPED_BYTES:
+        raise ToolError(f"the layers of the worker have {size / 2**20:.0f} MB unpacked; Lambda takes 250 MB")
+    return layers
 
 
 def cdk(arguments: Sequence[str], environment: Mapping[str, str], log_path: Path | None = None) -> str:

@@ -25,7 +25,7 @@ def build_ocr_layer(architecture: str | None = None) -> Path:
     """Build the layer unless it is up to date; return its root. Raises ToolError."""
     return build_packages_layer(
         OCR_LAYER,
-        ["--only-group", "ocr"],
+        ["--only-group", "ocr", "--no-emit-package", "lxml"],  # the worker has it in the layer of the url pack
         architecture,
         extend=lambda python: _copy(trained_data(), python / DATA_PACKAGE),
         made_from=[_LOCK],

@@ -1,5 +1,5 @@
 """Builds two layers under `.dpp/build/layers/`: `deps/<architecture>` (third-party packages, from `uv.lock`) and
-`dpp` (the domain, from `layers/dpp`), both with byte code. `ocr_layer` builds the third, which only the worker has.
+`dpp` (the domain, from `layers/dpp`), both with byte code. Modules beside this one build layers of single functions.
 
 The same inputs give the same files: versions and hashes come from the lock, byte code is compiled with
 unchecked hashes (no time stamp inside), and what differs between two installs is removed. boto3 and botocore

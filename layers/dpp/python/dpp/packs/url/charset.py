@@ -17,15 +17,13 @@ from webencodings import Encoding
 DECLARATION_WINDOW_BYTES = 65_536
 """How far a page is searched for its charset. Browsers search 1,024 bytes first and then take what the parser meets."""
 
-_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
+BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
 _KOREAN_LABELS = frozenset({"cp949", "ms949", "uhc", "x-windows-949"})
 """Labels that Korean servers send and the WHATWG's table lacks."""
 
 _HEADER_PARAMETER = re.compile(r';[ \t]*([^\s;="]+)=(?:"((?:[^"\\]|\\.)*)"(?=[\s;,]|$)|([^\s;,"]*)(?=[\s;,]|$))')
 _META_CHARSET = re.compile(r"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.I)
-_XML_DECLARATION = re.compile(
-    rb"""<\?xml[\x00-\x20][^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:"([^">]*)"|'([^'>]*)')"""
-)
+_XML_DECLARATION = re.compile(rb"""<\?xml[\x00-\x20][^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:"([^">]*)"|'([^'>]*)')""")
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _GUESS_BYTES = 200_000
 """Around the first byte beyond ASCII: a page may begin with long scripts."""
@@ -41,7 +39,7 @@ class Declares(Enum):
 
 def decode(content_type: str, body: bytes, declares: Declares) -> str:
     """Return the text of `body`; what does not decode becomes U+FFFD."""
-    for mark, name in _BYTE_ORDER_MARKS:
+    for mark, name in BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], webencodings.lookup(name))
     return _decoded(body, encoding(content_type, body, declares))
@@ -49,7 +47,7 @@ def decode(content_type: str, body: bytes, declares: Declares) -> str:
 
 def encoding(content_type: str, body: bytes, declares: Declares) -> Encoding:
     """Return the encoding of a body."""
-    marked = (webencodings.lookup(name) for mark, name in _BYTE_ORDER_MARKS if body.startswith(mark))
+    marked = (webencodings.lookup(name) for mark, name in BYTE_ORDER_MARKS if body.startswith(mark))
     return (
         next(marked, None)
         or header_encoding(content_type)

@@ -141,7 +141,7 @@ def _settled(future: "Future[_Outcome]", url: str) -> _Outcome:
 def _outcome(job: _Job, url: str) -> _Outcome:
     try:
         page = job.fetcher.fetch(url, _limits(job.inputs, job.deadline), wanted=is_readable, admit=job.admit)
-        reading = _NO_TEXT
+        reading: Reading | None = _NO_TEXT
         if is_readable(page.content_type):
             reading = job.reader.read(page.content_type, page.final_url, page.body, deadline=job.deadline)
     except DiscardedError as error:
@@ -182,9 +182,7 @@ def _fetched_page(url: str, page: Page, reading: Reading | None) -> _Outcome:
     discarded = tuple[Log, ...]({"url": url, "reason": reason} for reason, applies in missing.items() if applies)
     if discarded:
         result["marks"] = ["TRUNCATED"]
-    return _Outcome(
-        result=result, discarded=discarded, body_bytes=len(page.body), succeeded=reading is not None
-    )
+    return _Outcome(result=result, discarded=discarded, body_bytes=len(page.body), succeeded=reading is not None)
 
 
 def _discarded(url: str, reason: Discard, *, hop_url: str | None = None) -> _Outcome:

@@ -10,7 +10,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from dpp.packs import frames
@@ -42,7 +41,7 @@ class PageReader:
         self._process = _Process()  # now, so that it imports its libraries while pages are fetched
         return self
 
-    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._closed = True
         if self._process is not None:
             self._process.kill()  # which ends the wait of a thread that has the lock

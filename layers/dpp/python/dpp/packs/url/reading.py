@@ -1,8 +1,8 @@
 """The process in which pages are read, one at a time, each in a child with limits of its own (RUN-26, RUN-17).
 
-`python -P -s -m dpp.packs.url.reading REQUEST_FD ANSWER_FD`. On purpose-made pages a parser takes minutes, gigabytes or a
-segmentation fault, and none of these can be stopped from within. A child that meets its limit costs only its page, and
-what it had answered by then is kept. If that is nothing, a second child reads the beginning of the page.
+`python -P -s -m dpp.packs.url.reading REQUEST_FD ANSWER_FD`. On purpose-made pages a parser takes minutes or gigabytes
+or ends in a segmentation fault, and none of these can be stopped from within. A child that meets its limit costs only
+its page, and what it had answered by then is kept. If that is nothing, a second child reads the page's beginning.
 
 A request is a frame: content type, URL and body, with a line end after the first two. Each answer is a frame with a
 `Text` as JSON, the better one last; an empty frame ends them.
