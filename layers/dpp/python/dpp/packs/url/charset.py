@@ -26,7 +26,7 @@ _META_CHARSET = re.compile(r"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^
 _XML_DECLARATION = re.compile(rb"""<\?xml[\x00-\x20][^>]*?encoding[\x00-\x20]*=[\x00-\x20]*(?:"([^">]*)"|'([^'>]*)')""")
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _GUESS_BYTES = 200_000
-"""Around the first byte beyond ASCII: a page may begin with long scripts."""
+"""From the first byte beyond ASCII: a page may begin with long scripts, and these say nothing."""
 
 
 class Declares(Enum):
@@ -137,7 +137,7 @@ def _guessed(body: bytes, declares: Declares) -> Encoding:
     else:
         return utf_8
     first = _BEYOND_ASCII.search(body)
-    start = max(0, first.start() - _GUESS_BYTES // 2) if first else 0
+    start = first.start() if first else 0
     name = chardet.detect(body[start : start + _GUESS_BYTES])["encoding"]
     return (lookup(name) if name else None) or webencodings.lookup("windows-1252")
 
@@ -173,7 +173,7 @@ def _windows_row(error: UnicodeError) -> tuple[str, int]:
     """EUC-JP on the web has the characters that Windows added to JIS X 0208, in the same rows."""
     assert isinstance(error, UnicodeDecodeError)  # noqa: S101
     lead, trail = (error.object[error.start : error.start + 2] + b"\0\0")[:2]
-    if lead >= 0xA1 and trail >= 0xA1:
+    if 0xA1 <= lead <= 0xFE and 0xA1 <= trail <= 0xFE:
         row, cell = lead - 0xA1, trail - 0xA1
         shifted = (row // 2 + (0x81 if row < 62 else 0xC1), cell + (0x9F if row % 2 else 0x40 + (cell >= 63)))
         if shifted[0] <= 0xFC and (text := bytes(shifted).decode("cp932", "ignore")):

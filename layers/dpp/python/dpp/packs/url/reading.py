@@ -23,7 +23,7 @@ BEGINNING_BYTES = 200_000
 """What a second child reads: the time of a parser grows with the square of the depth, and memory with the size."""
 
 _FIRST_CPU_SECONDS = 3
-_CPU_SECONDS = 8
+_CPU_SECONDS = 5
 _MEMORY_BYTES = 512 * 1024 * 1024
 
 
