@@ -114,7 +114,7 @@ def _name(found: Encoding | None) -> str | None:
     return codecs.lookup(python).name if python not in {"cp1252", "utf-16-be", "utf-16-le"} else python
 
 
-_OTHERWISE = {
+_OTHERWISE: dict[str, dict[str, tuple[int, ...]]] = {
     "browsers know no UTF-32; they take its mark for UTF-16's": {
         "test_bom": (7, 8, 9),
         "test_utf16_32": (5, 6, 7, 8, 10),
