@@ -39,7 +39,7 @@ def encodings(data: Path) -> Iterator[Case]:
         sections = path.read_bytes().split(b"#data\n")[1:]
         for number, section in enumerate(sections, 1):
             page, _, name = section.partition(b"\n#encoding\n")
-            wanted = (charset.lookup(name.split(b"\n")[0].decode()) or charset.lookup("replacement")).name
+            wanted = LABELS[name.split(b"\n")[0].decode().lower()]
             found = charset.encoding(_HTML, page, Declares.IN_META).name
             declared = {wanted, "utf-8"} if wanted == "windows-1252" else {wanted}
             yield Case(f"{path.name} {number}", found in declared, found)

@@ -110,5 +110,5 @@ def test_text_is_read_at_any_depth(depth: int) -> None:
         ("<title></title><title>second</title>", "title", "second"),
     ],
 )
-def test_what_a_page_says_of_itself_is_told(head: str, field: str, said: str | None) -> None:
+def test_what_a_page_says_of_itself_is_in_the_result(head: str, field: str, said: str | None) -> None:
     assert getattr(read(f"{head}<p>On 1 May 2024 nothing happened."), field) == said

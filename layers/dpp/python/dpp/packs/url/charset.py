@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webencodings import Encoding
 
 DECLARATION_WINDOW_BYTES = 65_536
-"""How far a page is searched for its charset. Browsers search 1,024 bytes first and then take what the parser meets."""
+"""The charset is searched in this much of a page. Browsers search 1,024 bytes first and then take what the parser meets."""
 
 BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
 _KOREAN_LABELS = frozenset({"cp949", "ms949", "uhc", "x-windows-949"})
@@ -30,7 +30,7 @@ _GUESS_BYTES = 200_000
 
 
 class Declares(Enum):
-    """Where a kind of document declares its charset."""
+    """The place in which a kind of document declares its charset."""
 
     IN_META = "html"
     IN_XML_DECLARATION = "xml"
@@ -102,7 +102,7 @@ def _of_metas(page: str) -> Iterator[Encoding]:
 
 
 def _as_read_in_ascii(found: Encoding | None) -> Encoding | None:
-    """What a declaration means that was itself read as ASCII: not UTF-16."""
+    """The meaning of a declaration that was itself read as ASCII: not UTF-16."""
     match found:
         case Encoding(name="utf-16le" | "utf-16be"):
             return webencodings.lookup("utf-8")

@@ -31,7 +31,7 @@ class _Member(Protocol):
 
     @property
     def rest(self) -> bytes | None:
-        """What followed the member's end; None before its end."""
+        """The data behind the member's end; None before its end."""
 
 
 class _BrokenError(Exception):
@@ -146,7 +146,7 @@ class Decoder:
         return bytes(decoded[:room])
 
     def _fed(self, new_member: Callable[[], _Member], piece: bytes, room: int) -> tuple[bytes, bytes]:
-        """What `piece` decodes to within the current member or a new one, and what is left of it."""
+        """The data that `piece` decodes to within the current member or a new one, and what is left of it."""
         if self._member is None:
             if self._members == self._max_members:
                 self._over, self.cut = True, self._max_members > 1

@@ -1,4 +1,4 @@
-"""The parts of an HTML page that a result tells: title, language, canonical URL, all of its text (RUN-26).
+"""The parts of an HTML page that a result has: title, language, canonical URL, all of its text (RUN-26).
 
 Lexbor builds the tree as the HTML standard says, so a page has the text that a browser shows.
 """

@@ -20,7 +20,7 @@ from dpp.packs import frames
 from dpp.packs.url.extract import extract, extracted
 
 BEGINNING_BYTES = 200_000
-"""What a second child reads: the time of a parser grows with the square of the depth, and memory with the size."""
+"""A second child reads this much: the time of a parser grows with the square of the depth, and memory with the size."""
 
 _FIRST_CPU_SECONDS = 3
 _CPU_SECONDS = 5
@@ -46,27 +46,27 @@ def main(request_fd: int, answer_fd: int) -> None:
 
 
 def _read_in_child(content_type: str, url: str, body: bytes, answer_fd: int, *, cut: bool) -> bool:
-    """Return whether there was an answer, which a byte in a pipe tells."""
-    told, tell = os.pipe()
+    """Return whether there was an answer, which a byte in a pipe reports."""
+    report_read, report = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            _read(content_type, url, body, answer_fd, tell, cut=cut)
+            _read(content_type, url, body, answer_fd, report, cut=cut)
         finally:
             os._exit(1)
-    os.close(tell)
+    os.close(report)
     os.waitpid(child, 0)
-    answered = os.read(told, 1) != b""
-    os.close(told)
+    answered = os.read(report_read, 1) != b""
+    os.close(report_read)
     return answered
 
 
-def _read(content_type: str, url: str, body: bytes, answer_fd: int, tell: int, *, cut: bool) -> NoReturn:
+def _read(content_type: str, url: str, body: bytes, answer_fd: int, report: int, *, cut: bool) -> NoReturn:
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES, _MEMORY_BYTES)
     _limit(resource.RLIMIT_CPU, _FIRST_CPU_SECONDS, _CPU_SECONDS)
     for text in extracted(content_type, url, body):
         frames.write_blocking(answer_fd, json.dumps({**dataclasses.asdict(text), "cut": cut}).encode())
-        os.write(tell, b"1")
+        os.write(report, b"1")
         _limit(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS)
     os._exit(0)
 

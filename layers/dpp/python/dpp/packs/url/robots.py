@@ -1,4 +1,4 @@
-"""Which pages a site's robots.txt allows (RFC 9309)."""
+"""Reads which pages a host's robots.txt allows (RFC 9309)."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dpp.packs.url.reasons import Discard, DiscardedError
 from dpp.packs.url.target import Target
 
 _MAX_BYTES = 500 * 1024
-"""What must be read of a robots.txt (RFC 9309 §2.5); more is ignored."""
+"""The part of a robots.txt that must be read (RFC 9309 §2.5); more is ignored."""
 
 _SAME_FOR_THE_PAGE = frozenset({Discard.DNS_FAILED, Discard.CONNECT_FAILED, Discard.TLS_FAILED, Discard.TIMEOUT})
 """A page of the same host would fail with the same reason, which says more."""

@@ -1,4 +1,4 @@
-"""What is told of a page's text, and which bodies have one (RUN-26).
+"""The text of a page, and the types of bodies that have one (RUN-26).
 
 Without a parser: the pack process imports this, and only the process that reads pages imports what finds the text.
 """
@@ -16,7 +16,7 @@ _TEXT_TYPES = frozenset({"text/plain", "text/markdown", "text/csv", "application
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a page says; None if it doesn't. `excerpt_of` says whether the excerpt is of the article or the page."""
+    """A page's text and what it says of itself; None if it says nothing. `excerpt_of` says whether the excerpt is of the article or the page."""
 
     title: str | None = None
     excerpt: str | None = None
