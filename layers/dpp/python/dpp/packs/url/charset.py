@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from webencodings import Encoding
 
 DECLARATION_WINDOW_BYTES = 65_536
-"""The charset is searched in this much of a page. Browsers search 1,024 bytes first and then take what the parser meets."""
+"""A charset is searched in this much of a page. Browsers search 1,024 bytes, then take what the parser meets."""
 
 BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_BE, "utf-16be"), (codecs.BOM_UTF16_LE, "utf-16le"))
 _KOREAN_LABELS = frozenset({"cp949", "ms949", "uhc", "x-windows-949"})

@@ -16,7 +16,10 @@ _TEXT_TYPES = frozenset({"text/plain", "text/markdown", "text/csv", "application
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A page's text and what it says of itself; None if it says nothing. `excerpt_of` says whether the excerpt is of the article or the page."""
+    """A page's text and what it says of itself; None if it says nothing.
+
+    `excerpt_of` says whether the excerpt is of the article or the page.
+    """
 
     title: str | None = None
     excerpt: str | None = None
