@@ -79,12 +79,15 @@ def test_run_10_a_tampered_presigned_url_opens_nothing(platform: Platform) -> No
 
 
 def test_run_26_a_url_run_never_reaches_the_inside(platform: Platform) -> None:
-    """RUN-26: loopback and metadata addresses end in the blocked log, on the deployed stack too."""
+    """RUN-26: loopback and metadata addresses end in the blocked log, on the deployed stack too.
+
+    No URL gave a result, so the run is FAILED at reliability 0, and its envelope has the logs.
+    """
     tenant = platform.tenant()
     urls = ["https://127.0.0.1/", "https://169.254.169.254/latest/meta-data/", "http://example.com/"]
     body = a_decision(pack_type="url", inputs={"urls": urls})
     view = platform.finished(tenant, platform.submit(tenant, body).json()["run_id"])
-    assert view["status"] == "COMPLETED"
+    assert (view["status"], view["problem"]["reason_code"]) == ("FAILED", "PACK_RELIABILITY_BELOW_MINIMUM")
     envelope = httpx.get(view["result"]["presigned_url"], trust_env=False).json()
     assert envelope["data"]["results"] == []
     assert [entry["resolved_ip"] for entry in envelope["logs"]["blocked_log"]] == ["127.0.0.1", "169.254.169.254"]
