@@ -61,7 +61,7 @@ def png_that_claims(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "BMP", "TIFF"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
 def test_every_format_comes_out_grey(form: str) -> None:
     """RUN-27."""
     [page] = opened(encoded(SMALL, form))
@@ -166,12 +166,12 @@ def test_a_pdf_of_any_size_is_drawn_within_the_working_size() -> None:
         (b"", ImageFault.UNSUPPORTED_FORMAT),
         (b"plain text", ImageFault.UNSUPPORTED_FORMAT),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", ImageFault.UNSUPPORTED_FORMAT),
-        (encoded(SMALL, "GIF"), ImageFault.UNSUPPORTED_FORMAT),
+        (encoded(SMALL, "ICO"), ImageFault.UNSUPPORTED_FORMAT),
         (b"%PDF-1.7\nnothing", ImageFault.DAMAGED),
         (b"\x89PNG\r\n\x1a\n" + bytes(50), ImageFault.UNSUPPORTED_FORMAT),
         (bytes(MAX_IMAGE_BYTES + 1), ImageFault.TOO_MANY_BYTES),
     ],
-    ids=["empty", "text", "svg", "gif", "pdf without pages", "png without head", "too many bytes"],
+    ids=["empty", "text", "svg", "ico", "pdf without pages", "png without head", "too many bytes"],
 )
 def test_what_is_no_image_is_refused_by_name(data: bytes, fault: ImageFault) -> None:
     """RUN-27."""

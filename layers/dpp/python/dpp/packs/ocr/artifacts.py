@@ -3,8 +3,9 @@
 import base64
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -23,6 +24,11 @@ class TextPage:
     source: str
     number: int
     blocks: Sequence[tuple[str, Pass]]
+
+    @classmethod
+    def of(cls, source: str, number: int, text: Mapping[str, Any]) -> Self:
+        """The page of an entry of the result's `texts`."""
+        return cls(source, number, [(block["text"], Pass(block["kind"])) for block in text["blocks"]])
 
 
 def make(wanted: OcrArtifacts, pages: Sequence[TextPage], room_bytes: int) -> dict[str, JsonValue]:
@@ -53,7 +59,7 @@ def markdown(pages: Sequence[TextPage]) -> str:
                     parts.append("## " + " ".join(rows))
                 case Pass.FINE_PRINT:
                     parts.append("\n".join(f"> {row}" for row in rows))
-                case Pass.BODY:
+                case Pass.BODY | Pass.NOTE:
                     parts.append("\n".join(rows))
     return "\n\n".join(parts) + "\n"
 

@@ -12,11 +12,9 @@ import tesserocr
 from PIL import Image
 
 from dpp.packs.ocr.faults import OutOfTimeError
+from dpp.packs.ocr.pages import Box
 from dpp.packs.ocr.profiles import Segmentation
 from dpp.platform.config import ConfigurationError
-
-type Box = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels; right and bottom are the first outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,7 @@ class Fragment:
     text: str
     confidence: float
     glued: bool
+    box: Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,11 @@ class Engine:
         self._trained_data = trained_data
         self._language = language
         self._loaded: dict[str, Any] = {}
+
+    def load(self) -> None:
+        """Load both now. Raises ConfigurationError."""
+        self._api(self._language)
+        self._api(_OSD)
 
     def rotation(self, image: Image.Image) -> Rotation:
         """Return how far the page must be turned to stand upright, as its letters look."""
@@ -170,6 +174,7 @@ def _lines(found: Any) -> Iterator[Line]:
         text = "" if item.Empty(level.WORD) else item.GetUTF8Text(level.WORD).strip()
         if text:
             glued = bool(fragments) and not item.BlanksBeforeWord()
-            fragments.append(Fragment(text, float(item.Confidence(level.WORD)), glued))
+            place = tuple(item.BoundingBox(level.WORD) or box)
+            fragments.append(Fragment(text, float(item.Confidence(level.WORD)), glued, place))
     if fragments:
         yield Line(tuple(fragments), box)

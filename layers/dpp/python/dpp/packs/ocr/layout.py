@@ -12,7 +12,7 @@ from statistics import median
 
 from PIL import Image, ImageFilter
 
-from dpp.packs.ocr.engine import Box
+from dpp.packs.ocr.pages import Box
 
 _MAP_SIDE = 1_600
 _DARK = 255
@@ -81,6 +81,17 @@ def lay_out(image: Image.Image, threshold: int, *, keeps_rows: bool, speckled: b
     cutter = _Cutter(ink, keeps_rows)
     found = tuple(_scaled(region, share) for region in cutter.cut((0, 0, *ink.size), 0))
     return Layout(found, max(1, cutter.columns))
+
+
+def inside(image: Image.Image, box: Box, threshold: int, *, speckled: bool) -> tuple[Region, ...]:
+    """The regions within a cell, in pixels of the page; none of an empty cell."""
+    left, top = box[:2]
+    found = lay_out(image.crop(box), threshold, keeps_rows=True, speckled=speckled).regions
+    return tuple(
+        Region(_moved(region.box, (left, top, 0, 0)), region.line_height, region.lines)
+        for region in found
+        if region.box[2] - region.box[0] > _LEAST_HEIGHT
+    )
 
 
 class _Cutter:

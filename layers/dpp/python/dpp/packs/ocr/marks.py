@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dpp.packs.ocr.engine import Fragment, Line
+from dpp.packs.ocr.geometry import around
+from dpp.packs.ocr.pages import Box
 
 UNREADABLE = "[□]"
 DOUBTFUL = "(?)"
@@ -20,6 +22,16 @@ class Marked:
     text: str
     doubtful: tuple[str, ...]
     tally: "Tally"
+    words: tuple["Word", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as it stands in the text, less the mark of doubt; `confidence` is 0 to 1."""
+
+    text: str
+    confidence: float
+    box: Box
 
 
 @dataclass(slots=True)
@@ -46,8 +58,12 @@ def mark(lines: Sequence[Line]) -> Marked:
     """The lines as text, one a row."""
     tally = Tally()
     doubtful: list[str] = []
-    rows = [" ".join(_merged(_shown(word, tally, doubtful) for word in _words(line))) for line in lines]
-    return Marked("\n".join(rows), tuple(doubtful), tally)
+    words: list[Word] = []
+    rows = []
+    for line in lines:
+        shown = [_shown(word, tally, doubtful, words) for word in _words(line)]
+        rows.append(" ".join(_merged(shown)))
+    return Marked("\n".join(rows), tuple(doubtful), tally, tuple(words))
 
 
 def _words(line: Line) -> Iterator[list[Fragment]]:
@@ -61,22 +77,25 @@ def _words(line: Line) -> Iterator[list[Fragment]]:
         yield word
 
 
-def _shown(word: Sequence[Fragment], tally: Tally, doubtful: list[str]) -> str:
+def _shown(word: Sequence[Fragment], tally: Tally, doubtful: list[str], words: list[Word]) -> str:
     """The word with its unreadable parts replaced, and a mark behind it if another part is doubtful."""
+    own = Tally()
     parts: list[str] = []
     in_doubt = False
     for fragment in word:
         # Control characters and the like would be no text in JSON's readers, Word or Markdown.
         text = "".join(letter for letter in fragment.text if letter.isprintable())
-        tally.characters += len(text)
+        own.characters += len(text)
         if fragment.confidence < UNREADABLE_BELOW or _NO_LETTER in text or not text:
-            tally.unreadable += len(text)
+            own.unreadable += len(text)
             parts.append(UNREADABLE)
             continue
-        tally.confidence += min(100.0, fragment.confidence) * len(text)
+        own.confidence += min(100.0, fragment.confidence) * len(text)
         in_doubt = in_doubt or fragment.confidence < DOUBTFUL_BELOW
         parts.append(text)
     text = "".join(_merged(parts))
+    tally.add(own)
+    words.append(Word(text, round(own.mean or 0.0, 4), around(one.box for one in word)))
     if in_doubt:
         doubtful.append(text)
         return text + DOUBTFUL

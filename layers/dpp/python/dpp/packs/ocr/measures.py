@@ -14,6 +14,13 @@ _SKEW_SIDE = 700
 MAX_SKEW_DEGREES = 8.0
 _SKEW_STEPS = (1.0, 0.1)
 _LEVELS = 256
+_CELL = 4
+_CLEAN_SHARE = 0.99
+"""Of the pixels: with as many of one level, the page was drawn and not scanned, and has no grain."""
+_LEAST_STEP = 2
+_LEAST_STEP_OF_SCANS = 5
+_GRAIN_STEP = 1.2
+"""Levels by which print differs from paper, of a cell; for scans also by so many of the grain's measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,39 @@ def light(image: Image.Image) -> Light:
     ninths = sample.filter(ImageFilter.MaxFilter(9)).resize((3, 3), Image.Resampling.BOX).histogram()
     levels = [level for level, count in enumerate(ninths) if count]
     return Light(ink, paper, dark / total, threshold, levels[-1] - levels[0])
+
+
+def has_ink(image: Image.Image) -> bool:
+    """Return whether anything on the page stands out of the grain of its paper: False of a blank page alone.
+
+    Over cells of four by four pixels grain is a quarter of itself, and print is not.
+    """
+    histogram = image.histogram()
+    if max(histogram) == sum(histogram):
+        return False
+    if max(histogram) >= _CLEAN_SHARE * sum(histogram):
+        least = float(_LEAST_STEP)
+    else:
+        least = max(_LEAST_STEP_OF_SCANS, _GRAIN_STEP * _grain_of_paper(image) + _LEAST_STEP)
+    cells = image.resize(
+        (max(1, image.width // _CELL), max(1, image.height // _CELL)), Image.Resampling.BOX, reducing_gap=None
+    )
+    paper = cells.filter(ImageFilter.GaussianBlur(12))
+    highest = ImageChops.difference(cells, paper).getextrema()[1]
+    return float(highest) >= least  # type: ignore[arg-type]
+
+
+def _grain_of_paper(image: Image.Image) -> float:
+    """Twice the usual difference of a pixel from its neighbours, which print does not change."""
+    sample = _centre(image, _SAMPLE_SIDE)
+    histogram = ImageChops.difference(sample, sample.filter(ImageFilter.MedianFilter(3))).histogram()
+    half = sum(histogram) / 2
+    below = 0
+    for level, count in enumerate(histogram):
+        if below + count > half:
+            return 2 * (level + (half - below) / count)
+        below += count
+    return 0.0
 
 
 def noise(image: Image.Image, threshold: int) -> float:

@@ -1,8 +1,9 @@
 """The ocr pack: images to text, with what is in doubt shown as such (RUN-27)."""
 
-import json
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -10,13 +11,17 @@ from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult,
 from dpp.packs.inputs.ocr import OcrInputs
 from dpp.packs.ocr import artifacts, images, sources
 from dpp.packs.ocr.artifacts import TextPage
+from dpp.packs.ocr.boxes import PageBoxes, boxes_that_fit, json_bytes
 from dpp.packs.ocr.engine import Engine, find_trained_data
-from dpp.packs.ocr.faults import ImageFault, ImageFaultError, OutOfTimeError
-from dpp.packs.ocr.marks import UNREADABLE, Tally, mark
+from dpp.packs.ocr.faults import WHAT_TO_DO, ImageFault, ImageFaultError, OutOfTimeError
+from dpp.packs.ocr.isolation import Opened, read_apart
+from dpp.packs.ocr.marks import Tally
+from dpp.packs.ocr.outcome import Json, LostPages, Outcome, read_page_report
 from dpp.packs.ocr.pages import LostPage, Page
-from dpp.packs.ocr.profiles import PROFILES, Pass, Profile
-from dpp.packs.ocr.reading import PageReading, read_page
+from dpp.packs.ocr.profiles import PROFILES, Profile
+from dpp.packs.ocr.reading import read_page
 from dpp.packs.ocr.settings import OcrSettings
+from dpp.packs.ocr.stated import without_buttons
 from dpp.packs.prices import ocr_cost_usd_micros
 
 MAX_TEXT_BYTES = 850_000
@@ -26,10 +31,8 @@ MAX_NOTES = 500
 _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.5
 """Kept of the timebox for handing over what was read."""
-_NOT_COUNTED = frozenset({ImageFault.MAX_PAGES})
-"""Limits set by the client do not lower the result's reliability."""
-
-type Json = dict[str, JsonValue]
+_NOT_COUNTED = frozenset({ImageFault.MAX_PAGES, ImageFault.ANIMATION})
+"""Limits set by the client, and frames that are no pages, do not lower the result's reliability."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class _Work:
     texts: list[JsonValue] = field(default_factory=list)
     text_pages: list[TextPage] = field(default_factory=list)
     text_bytes: int = 0
+    boxes: list[PageBoxes] = field(default_factory=list)
     notes: dict[str, JsonValue] = field(default_factory=dict)
     discarded: list[Json] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
@@ -60,10 +64,36 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """Reads the pages of files, in the process that `isolation` makes for each."""
+
     engine: Engine
     profile: Profile
-    max_pages: int
     deadline: float
+
+    def opened(self, data: bytes, most: int, number: int) -> Opened:
+        """Open a file to read its pages from `number` on, at most `most` in all. Raises ImageFaultError."""
+        found = images.pages(data, most, self.deadline, number - 1)
+        return Opened(found.count, self._outcomes(found, number))
+
+    def _outcomes(self, found: Iterable[Page | LostPage], number: int) -> Iterator[Outcome]:
+        for page in found:
+            outcome = self._outcome(page, number)
+            yield outcome
+            number += outcome.pages if isinstance(outcome, LostPages) else 1
+
+    def _outcome(self, page: Page | LostPage, number: int) -> Outcome:
+        if isinstance(page, LostPage):
+            return LostPages(number=number, fault=page.fault, pages=page.pages)
+        try:
+            reading = read_page(self.engine, without_buttons(page), self.profile, self.deadline)
+            return read_page_report(number, page, reading)
+        except OutOfTimeError:
+            fault = ImageFault.TIMEBOX
+        except MemoryError:
+            fault = ImageFault.TOO_MUCH_MEMORY
+        except Exception:  # noqa: BLE001 - a fault of ours on one page must not cost the others
+            fault = ImageFault.INTERNAL_ERROR
+        return LostPages(number=number, fault=fault)
 
 
 def run(
@@ -76,81 +106,46 @@ def run(
     deadline = time.monotonic() + request.timebox_sec - min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
     work = _Work()
     with Engine(find_trained_data(settings.trained_data), inputs.language) as engine:
-        reader = _Reader(engine, PROFILES[inputs.ocr_profile], inputs.max_pages, deadline)
+        engine.load()
+        reader = _Reader(engine, PROFILES[inputs.ocr_profile], deadline)
         for number, image in enumerate(inputs.images):
             source = image.key or f"images[{number}]"
+            left = inputs.max_pages - work.pages - work.lost_pages
+            if left <= 0:
+                work.lose(source, ImageFault.MAX_PAGES)
+                continue
             try:
                 data = sources.load(image, request.object_urls, deadline, fetch)
-                _read_image(work, reader, source, data)
+                open_from = partial(reader.opened, data, left)
+                is_last = number + 1 == len(inputs.images)
+                for outcome in read_apart(open_from, deadline, is_last=is_last):
+                    _enter(work, source, number, outcome)
             except ImageFaultError as error:
                 work.lose(source, error.fault)
     return _result(inputs, work) if work.pages else _failure(work)
 
 
-def _read_image(work: _Work, reader: _Reader, source: str, data: bytes) -> None:
-    left = reader.max_pages - work.pages - work.lost_pages
-    if left <= 0:
-        work.lose(source, ImageFault.MAX_PAGES)
-        return
-    for number, page in enumerate(images.pages(data, left, reader.deadline), start=1):
-        if isinstance(page, LostPage):
-            work.lose(source, page.fault, number, page.pages)
-            continue
-        try:
-            reading = read_page(reader.engine, page.image, reader.profile, reader.deadline)
-        except OutOfTimeError:
-            work.lose(source, ImageFault.TIMEBOX, number)
-            continue
-        _enter(work, source, number, page, reading)
-
-
-def _enter(work: _Work, source: str, number: int, page: Page, reading: PageReading) -> None:
+def _enter(work: _Work, source: str, image: int, outcome: Outcome) -> None:
     """Add a page that was read to the result, unless the result is full."""
-    blocks, doubtful, tally = _blocks(reading)
-    prepared = reading.prepared
-    text: Json = {
-        "source": source,
-        "page": number,
-        "blocks": [block for block, _ in blocks],
-        "layout": {
-            "columns": prepared.layout.columns,
-            "rotation_degrees": prepared.rotation.degrees,
-            "skew_degrees": round(prepared.skew_degrees, 1),
-            "steps": list(prepared.steps),
-            "blank": prepared.is_blank,
-        },
-    }
-    size = len(json.dumps(text, ensure_ascii=False).encode())
+    if isinstance(outcome, LostPages):
+        work.lose(source, outcome.fault, outcome.number, outcome.pages)
+        return
+    text: Json = {"source": source, "page": outcome.number, **outcome.text}
+    size = json_bytes(text)
     if work.text_bytes + size > MAX_TEXT_BYTES:
-        work.lose(source, ImageFault.OUTPUT_LIMIT, number)
+        work.lose(source, ImageFault.OUTPUT_LIMIT, outcome.number)
         return
     work.texts.append(text)
     work.text_bytes += size
-    work.text_pages.append(TextPage(source, number, [(str(block["text"]), kind) for block, kind in blocks]))
+    work.text_pages.append(TextPage.of(source, outcome.number, text))
+    work.boxes.append(PageBoxes(source, image, outcome.number, outcome.words, outcome.tables))
     work.pages += 1
-    work.pixels += page.pixels
-    work.unreadable_pages += not prepared.is_blank and tally.mean is None
-    work.tally.add(tally)
-    for word in doubtful:
-        note: Json = {"type": "VERIFY_SPELLING", "value": word, "source": source, "page": number}
+    work.pixels += outcome.pixels
+    work.unreadable_pages += outcome.is_unreadable
+    work.tally.add(outcome.tally)
+    for word in outcome.doubtful:
+        note: Json = {"type": "VERIFY_SPELLING", "value": word, "source": source, "page": outcome.number}
         work.notes.setdefault(word, note)
-
-
-def _blocks(reading: PageReading) -> tuple[list[tuple[Json, Pass]], list[str], Tally]:
-    tally = Tally()
-    doubtful: list[str] = []
-    blocks: list[tuple[Json, Pass]] = []
-    for block in reading.blocks:
-        marked = mark(block.lines)
-        confidence = marked.tally.mean
-        shown = None if confidence is None else round(confidence, 4)
-        blocks.append(({"text": marked.text, "confidence": shown, "kind": block.kind}, block.kind))
-        doubtful.extend(marked.doubtful)
-        tally.add(marked.tally)
-    if not blocks and not reading.prepared.is_blank:
-        # Ink of which nothing could be made must not look like an empty page.
-        blocks.append(({"text": UNREADABLE, "confidence": 0.0, "kind": Pass.BODY}, Pass.BODY))
-    return blocks, doubtful, tally
 
 
 def _reliability(work: _Work) -> float:
@@ -166,20 +161,22 @@ def _reliability(work: _Work) -> float:
 
 def _result(inputs: OcrInputs, work: _Work) -> PackSuccess:
     notes = list(work.notes.values())[:MAX_NOTES]
-    log_bytes = len(json.dumps([notes, work.discarded], ensure_ascii=False).encode())
+    room = _MAX_ANSWER_BYTES - work.text_bytes - json_bytes([notes, work.discarded])
+    # A letter of an artifact may take two bytes in JSON: line ends and quotes are escaped.
+    made = artifacts.make(inputs.artifacts, work.text_pages, room * 4 // 5)
+    room -= json_bytes(made)
     data: Json = {
         "texts": work.texts,
+        **boxes_that_fit(work.boxes, room),
         "notes": notes,
         "omitted_notes": len(work.notes) - len(notes),
         "ocr_profile": inputs.ocr_profile,
         "language": inputs.language,
         "pages": work.pages,
     }
-    # A letter of an artifact may take two bytes in JSON: line ends and quotes are escaped.
-    room = (_MAX_ANSWER_BYTES - work.text_bytes - log_bytes) * 4 // 5
     return PackSuccess(
         data=data,
-        artifacts=artifacts.make(inputs.artifacts, work.text_pages, room),
+        artifacts=made,
         discard_log=work.discarded,
         reliability_score=_reliability(work),
         cost_usd_micros=ocr_cost_usd_micros(pages=work.pages, pixels=work.pixels),
@@ -188,12 +185,13 @@ def _result(inputs: OcrInputs, work: _Work) -> PackSuccess:
 
 def _failure(work: _Work) -> PackFailure:
     """No page was read: the client's to mend, the store's, or a matter of time."""
-    first = work.discarded[0]
+    first = ImageFault(str(work.discarded[0]["reason"]))
     faults = {entry["reason"] for entry in work.discarded}
-    if ImageFault.OBJECT_UNAVAILABLE in faults:
+    if faults & {ImageFault.OBJECT_UNAVAILABLE, ImageFault.INTERNAL_ERROR}:
         reason = PackReason.PACK_FAILED
-    elif ImageFault.TIMEBOX in faults:
+    elif faults & {ImageFault.TIMEBOX, ImageFault.TOO_SLOW}:
         reason = PackReason.PACK_TIMEBOX_EXCEEDED
     else:
         reason = PackReason.PACK_INPUTS_INVALID
-    return PackFailure(reason_code=reason, detail=f"no page could be read; the first: {first['reason']}")
+    advice = f": {WHAT_TO_DO[first]}" if first in WHAT_TO_DO else ""
+    return PackFailure(reason_code=reason, detail=f"no page could be read; the first: {first}{advice}")

@@ -1,10 +1,15 @@
 """Pages as the readers of images and of PDF return them, and the limits of their size (RUN-27)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from PIL import Image
 
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
+
+type Box = tuple[int, int, int, int]
+"""Left, top, right, bottom in pixels; right and bottom are the first outside."""
 
 MAX_PIXELS = 40_000_000
 """A page of A4 at 600 dpi has 35 million."""
@@ -12,12 +17,36 @@ WORKING_PIXELS = 12_000_000
 """Larger pages are reduced to this: A4 at about 350 dpi, beyond which recognition does not improve."""
 
 
+class KnownKind(StrEnum):
+    """What a text that the file itself states is: a form field's state, or an annotation's words."""
+
+    FIELD = "field"
+    BUTTON = "button"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A text that a PDF states beside its drawing, and its box in pixels of the page's image.
+
+    A field's text stands where its box is, and its drawing is left out of the image. A button's box has nothing else
+    in it. A note is added at the end unless the page shows it already.
+    """
+
+    text: str
+    box: Box
+    kind: KnownKind
+    is_sure: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, grey (mode L), reduced to at most WORKING_PIXELS; `pixels` as it was in the file."""
+    """One page, upright and grey (mode L), reduced to at most WORKING_PIXELS; `pixels` and `size` as in the file."""
 
     image: Image.Image
     pixels: int
+    size: tuple[int, int]
+    known: tuple[Known, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +55,17 @@ class LostPage:
 
     fault: ImageFault
     pages: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The pages of an opened file, and how many they are as far as the file says."""
+
+    count: int
+    found: Iterator[Page | LostPage]
+
+    def __iter__(self) -> Iterator[Page | LostPage]:
+        return self.found
 
 
 def reduced(image: Image.Image) -> Image.Image:

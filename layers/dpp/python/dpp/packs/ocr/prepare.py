@@ -6,8 +6,11 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from dpp.packs.ocr import measures
 from dpp.packs.ocr.engine import Engine, Rotation
+from dpp.packs.ocr.geometry import turned_back, within
 from dpp.packs.ocr.layout import Layout, lay_out
+from dpp.packs.ocr.pages import Box
 from dpp.packs.ocr.profiles import Profile, Step
+from dpp.packs.ocr.rules import Grid, Ruling, unruled
 
 _WHITE = 255
 _LOW_CONTRAST = 90
@@ -17,8 +20,11 @@ _SPECKLES = 0.002
 """Share of pixels that stand alone; drawn text has less than a tenth of it."""
 _GRAIN_OF_CONTRAST = 0.06
 _LEAST_SKEW_DEGREES = 0.2
-_MIN_INK = 0.0002
-_BLANK_CONTRAST = 25
+_LEAST_INK = 0.0002
+_LEAST_CONTRAST = 25
+"""A page with less has to show that it is not blank."""
+_PAPER_NOISE = 200
+"""Level of lifted paper; what is lighter is its grain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +34,33 @@ class Prepared:
     image: Image.Image
     is_blank: bool
     layout: Layout
+    """Of what is outside of the grids."""
     rotation: Rotation
     """By which the page was turned."""
     skew_degrees: float
     steps: tuple[Step, ...] = ()
     guess: int | None = None
     """Degrees of a turn that the page's letters suggest, where that is unsure and was not followed."""
+    grids: tuple[Grid, ...] = ()
+    """The ruled tables; their lines are no longer in the image."""
+    threshold: int = 0
+    speckled: bool = False
+    size: tuple[int, int] = (0, 0)
+    """Of the page as it came."""
+
+    def back(self, box: Box) -> Box:
+        """A box of this image, in the page as it came."""
+        degrees = self.rotation.degrees
+        sideways = degrees % 180 != 0
+        upright = (self.size[1], self.size[0]) if sideways else self.size
+        if self.is_straightened:
+            box = turned_back(upright, self.image.size, -self.skew_degrees)(box)
+        return turned_back(self.size, upright, degrees)(box) if degrees else within(box, self.size)
+
+    @property
+    def is_straightened(self) -> bool:
+        """Return whether the page was turned by its lines' lean."""
+        return Step.DESKEW in self.steps
 
 
 def prepare(engine: Engine, page: Image.Image, profile: Profile, *, rotation_degrees: int | None = None) -> Prepared:
@@ -43,8 +70,13 @@ def prepare(engine: Engine, page: Image.Image, profile: Profile, *, rotation_deg
     """
     steps: list[Step] = []
     image, seen = _lit(page, profile, steps)
-    if seen.contrast < _BLANK_CONTRAST or seen.ink_share < _MIN_INK:
-        return Prepared(image, True, Layout((), 0), Rotation(0, is_sure=True), 0.0, tuple(steps))
+    if seen.contrast < _LEAST_CONTRAST or seen.ink_share < _LEAST_INK:
+        image = _without_dust(image, seen.threshold)
+        if not measures.has_ink(image):
+            return Prepared(image, True, Layout((), 0), Rotation(0, is_sure=True), 0.0, tuple(steps), size=page.size)
+        image = _lifted(image)
+        seen = measures.light(image)
+        steps.append(Step.CONTRAST)
     image = _cleaned(image, seen, profile, steps)
     seen_rotation = engine.rotation(image) if rotation_degrees is None else _known(rotation_degrees)
     # What the letters say may be a guess; then a page is upright sooner than not.
@@ -56,11 +88,33 @@ def prepare(engine: Engine, page: Image.Image, profile: Profile, *, rotation_deg
     if abs(skew) >= _LEAST_SKEW_DEGREES:
         image = image.rotate(-skew, Image.Resampling.BICUBIC, expand=True, fillcolor=_WHITE)
         steps.append(Step.DESKEW)
-    layout = lay_out(
-        image, measures.light(image).threshold, keeps_rows=profile.keeps_rows, speckled=Step.DENOISE in steps
+    speckled = Step.DENOISE in steps
+    threshold = measures.light(image).threshold
+    ruling = unruled(image, threshold)
+    layout = lay_out(_without(ruling), threshold, keeps_rows=profile.keeps_rows, speckled=speckled)
+    return Prepared(
+        ruling.image,
+        False,
+        layout,
+        rotation,
+        skew,
+        tuple(dict.fromkeys(steps)),
+        None if seen_rotation.is_sure else seen_rotation.degrees,
+        ruling.grids,
+        threshold,
+        speckled,
+        page.size,
     )
-    guess = None if seen_rotation.is_sure else seen_rotation.degrees
-    return Prepared(image, False, layout, rotation, skew, tuple(dict.fromkeys(steps)), guess)
+
+
+def _without(ruling: Ruling) -> Image.Image:
+    """The page with paper where the grids are."""
+    if not ruling.grids:
+        return ruling.image
+    image = ruling.image.copy()
+    for grid in ruling.grids:
+        image.paste(_WHITE, grid.box)
+    return image
 
 
 def _known(degrees: int) -> Rotation:
@@ -96,6 +150,18 @@ def _cleaned(image: Image.Image, seen: measures.Light, profile: Profile, steps: 
         image = _stretched(image, seen)
         steps.append(Step.CONTRAST)
     return image
+
+
+def _without_dust(image: Image.Image, threshold: int) -> Image.Image:
+    """Pixels that stand alone, or two together, are no print."""
+    lone = measures.lone_pixels(image, threshold, neighbours=1)
+    return Image.composite(image.filter(ImageFilter.MedianFilter(3)), image, lone)
+
+
+def _lifted(image: Image.Image) -> Image.Image:
+    """Print that hardly differs from its paper, in full contrast."""
+    clear = ImageOps.autocontrast(_flattened(image))
+    return clear.point([_WHITE if level > _PAPER_NOISE else level for level in range(256)])
 
 
 def _flattened(image: Image.Image) -> Image.Image:

@@ -30,11 +30,13 @@ class Step(StrEnum):
 
 
 class Pass(StrEnum):
-    """Recognition passes; each scales its letters to the size that Tesseract reads best."""
+    """Recognition passes, each of which scales its letters to the size that Tesseract reads best; and notes, which a
+    PDF states and nobody has to read."""
 
     BODY = "body"
     TITLE = "title"
     FINE_PRINT = "fine_print"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from PIL import Image
 
-from dpp.packs.ocr.engine import Box, Engine, Line, mean_confidence
-from dpp.packs.ocr.layout import Region
+from dpp.packs.ocr.engine import Engine, Line, mean_confidence
+from dpp.packs.ocr.geometry import Cut, carried
+from dpp.packs.ocr.layout import Region, inside
+from dpp.packs.ocr.leftovers import Block, with_leftovers
+from dpp.packs.ocr.pages import Box
 from dpp.packs.ocr.prepare import Prepared, prepare
 from dpp.packs.ocr.profiles import Pass, Profile, Segmentation, lock_segmentation
+from dpp.packs.ocr.rules import Grid
+from dpp.packs.ocr.tables import CellReading, Table, aligned, rows_of
 
 _TITLE_SHARE = 1.45
 _FINE_PRINT_SHARE = 0.72
@@ -36,19 +41,12 @@ _FRAME = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """The lines of a region, as they count, and what the region is on its page."""
-
-    lines: tuple[Line, ...]
-    kind: Pass
-
-
-@dataclass(frozen=True, slots=True)
 class PageReading:
-    """All that was read of a page; no block and not blank means ink that nothing could be made of."""
+    """All that was read of a page, in its pixels; no block and not blank means ink that nothing could be made of."""
 
     prepared: Prepared
     blocks: tuple[Block, ...]
+    tables: tuple[Table, ...] = ()
 
 
 def read_page(engine: Engine, page: Image.Image, profile: Profile, deadline: float) -> PageReading:
@@ -79,20 +77,67 @@ def _weight(lines: Sequence[Line]) -> float:
 
 
 def _read(engine: Engine, prepared: Prepared, profile: Profile, deadline: float) -> PageReading:
+    regions = _Regions(engine, prepared.image, profile, deadline)
     usual = prepared.layout.usual_line_height
-    blocks = []
-    alone_left = _MAX_LINES_ALONE
+    blocks: list[Block] = []
+    tables: list[Table] = []
+    grids = list(prepared.grids)
     for region in prepared.layout.regions:
-        image, scale = _cut(prepared.image, region)
-        lines = _lines_of(engine, image, region, profile, deadline)
+        while grids and _stands_before(grids[0].box, region.box):
+            tables.append(_read_grid(regions, prepared, grids.pop(0)))
+            blocks.append(Block(tuple(rows_of(tables[-1])), Pass.BODY))
+        lines = regions.read(region)
+        if not lines:
+            continue
+        blocks.append(Block(tuple(lines), _kind(region, usual)))
+        table = aligned(lines) if profile.keeps_rows else None
+        if table is not None:
+            tables.append(table)
+    for grid in grids:
+        tables.append(_read_grid(regions, prepared, grid))
+        blocks.append(Block(tuple(rows_of(tables[-1])), Pass.BODY))
+    blocks = with_leftovers(prepared, [block for block in blocks if block.lines])
+    return PageReading(
+        prepared,
+        tuple(Block(tuple(carried(line, prepared.back) for line in one.lines), one.kind) for one in blocks),
+        tuple(table.carried(prepared.back) for table in tables),
+    )
+
+
+def _stands_before(box: Box, other: Box) -> bool:
+    """Return whether a grid comes before a region: it is above it, in the same columns."""
+    return (box[1] + box[3]) / 2 <= other[1] + 1 and box[0] < other[2] and other[0] < box[2]
+
+
+def _read_grid(regions: "_Regions", prepared: Prepared, grid: Grid) -> Table:
+    cells = []
+    for cell in grid.cells:
+        found = inside(prepared.image, cell.box, prepared.threshold, speckled=prepared.speckled)
+        cells.append(CellReading(cell, tuple(line for region in found for line in regions.read(region))))
+    return Table(grid.box, grid.rows, grid.columns, tuple(cells))
+
+
+class _Regions:
+    """Reads the regions of one page, with a bound on the lines that get a second look."""
+
+    def __init__(self, engine: Engine, page: Image.Image, profile: Profile, deadline: float) -> None:
+        self._engine = engine
+        self._page = page
+        self._profile = profile
+        self._deadline = deadline
+        self._alone_left = _MAX_LINES_ALONE
+
+    def read(self, region: Region) -> list[Line]:
+        """The lines of a region, in pixels of the page."""
+        cut = _cut(self._page, region)
+        lines = _lines_of(self._engine, cut.image, region, self._profile, self._deadline)
         worth = mean_confidence(lines) >= _HOPELESS
         for number, line in enumerate(lines):
-            if worth and alone_left and line.least_confidence < profile.reread_below:
-                alone_left -= 1
-                lines[number] = _read_alone(engine, image, line, region.line_height * scale, deadline)
-        if lines:
-            blocks.append(Block(tuple(lines), _kind(region, usual)))
-    return PageReading(prepared, tuple(blocks))
+            if worth and self._alone_left and line.least_confidence < self._profile.reread_below:
+                self._alone_left -= 1
+                height = region.line_height * cut.down
+                lines[number] = _read_alone(self._engine, cut.image, line, height, self._deadline)
+        return [carried(line, cut.back) for line in lines]
 
 
 def _lines_of(engine: Engine, image: Image.Image, region: Region, profile: Profile, deadline: float) -> list[Line]:
@@ -111,8 +156,8 @@ def _kind(region: Region, usual: float) -> Pass:
     return Pass.FINE_PRINT if region.line_height <= _FINE_PRINT_SHARE * usual else Pass.BODY
 
 
-def _cut(page: Image.Image, region: Region) -> tuple[Image.Image, float]:
-    """The region with paper around it, at a size that fits, and by how much it was enlarged."""
+def _cut(page: Image.Image, region: Region) -> Cut:
+    """The region with paper around it, at a size that fits."""
     margin = max(2, round(region.line_height / 6))
     least, most = _FITTING_LINES
     scale = 1.0
@@ -120,10 +165,10 @@ def _cut(page: Image.Image, region: Region) -> tuple[Image.Image, float]:
         scale = min(_MAX_ENLARGEMENT, _GOOD_LINE / region.line_height)
         if region.lines == 1 or region.line_height < least:
             scale = max(scale, 0.1)
-    return _framed(page, region.box, margin, scale), scale
+    return _framed(page, region.box, margin, scale)
 
 
-def _framed(image: Image.Image, box: Box, margin: int, scale: float) -> Image.Image:
+def _framed(image: Image.Image, box: Box, margin: int, scale: float) -> Cut:
     left, top, right, bottom = box
     edges = (
         max(0, left - margin),
@@ -132,12 +177,13 @@ def _framed(image: Image.Image, box: Box, margin: int, scale: float) -> Image.Im
         min(image.height, bottom + margin),
     )
     cut = image.crop(edges)
+    whole = cut.size
     if scale != 1:
         size = max(1, round(cut.width * scale)), max(1, round(cut.height * scale))
         cut = cut.resize(size, Image.Resampling.LANCZOS)
     framed = Image.new("L", (cut.width + 2 * _FRAME, cut.height + 2 * _FRAME), _WHITE)
     framed.paste(cut, (_FRAME, _FRAME))
-    return framed
+    return Cut(framed, edges[0], edges[1], cut.width / whole[0], cut.height / whole[1], _FRAME)
 
 
 def _read_alone(engine: Engine, image: Image.Image, line: Line, height: float, deadline: float) -> Line:
@@ -145,8 +191,9 @@ def _read_alone(engine: Engine, image: Image.Image, line: Line, height: float, d
     best = line
     for wanted in _HEIGHTS_ALONE:
         cut = _framed(image, line.box, round(height / 4), wanted / max(8.0, height))
-        again = engine.read(cut, Segmentation.SINGLE_LINE, deadline)
-        other = replace(line, fragments=tuple(one for found in again for one in found.fragments))
+        again = engine.read(cut.image, Segmentation.SINGLE_LINE, deadline)
+        fragments = tuple(one for found in again for one in carried(found, cut.back).fragments)
+        other = Line(fragments, line.box)
         if other.confidence > best.confidence and other.characters >= _KEPT * best.characters:
             best = other
     return best
