@@ -30,10 +30,9 @@ class Opened:
 type ReadFrom = Callable[[int], Opened]
 """Opens a file to read its pages from a number on (the first is 1). Raises ImageFaultError."""
 
-PAGE_SECONDS = 25.0
-"""The most that one page may take."""
+LEAST_PAGE_SECONDS, MOST_PAGE_SECONDS = 8.0, 25.0
 _SHARE_OF_REST = 0.6
-"""The same, of the time that is left: the pages after it want some too."""
+"""What one page may take, of the time that is left: the pages after it want some too."""
 _MAX_RESTARTS = 5
 """Of a file; a file that ends its reader more often is given up."""
 _OPENED, _FINISHED = b"opened", b"finished"
@@ -86,7 +85,7 @@ def _limit(deadline: float, *, is_alone: bool) -> float:
     if is_alone:
         return deadline
     now = time.monotonic()
-    return min(deadline, now + min(PAGE_SECONDS, max(1.0, _SHARE_OF_REST * (deadline - now))))
+    return min(deadline, now + min(MOST_PAGE_SECONDS, max(LEAST_PAGE_SECONDS, _SHARE_OF_REST * (deadline - now))))
 
 
 class _Reader:

@@ -71,12 +71,13 @@ def prepare(engine: Engine, page: Image.Image, profile: Profile, *, rotation_deg
     steps: list[Step] = []
     image, seen = _lit(page, profile, steps)
     if seen.contrast < _LEAST_CONTRAST or seen.ink_share < _LEAST_INK:
-        image = _without_dust(image, seen.threshold)
-        if not measures.has_ink(image):
+        # Twice, since hardly any page needs the dust taken away, which takes longer than the look itself.
+        if not measures.has_ink(image) or not measures.has_ink(image := _without_dust(image, seen.threshold)):
             return Prepared(image, True, Layout((), 0), Rotation(0, is_sure=True), 0.0, tuple(steps), size=page.size)
-        image = _lifted(image)
-        seen = measures.light(image)
-        steps.append(Step.CONTRAST)
+        if seen.contrast < _LEAST_CONTRAST:
+            image = _lifted(image)
+            seen = measures.light(image)
+            steps.append(Step.CONTRAST)
     image = _cleaned(image, seen, profile, steps)
     seen_rotation = engine.rotation(image) if rotation_degrees is None else _known(rotation_degrees)
     # What the letters say may be a guess; then a page is upright sooner than not.

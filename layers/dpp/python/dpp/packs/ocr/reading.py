@@ -33,6 +33,8 @@ another segmentation."""
 _VERY_SURE = 85
 """The same where the page's letters suggest a direction."""
 _FEW_CHARACTERS = 8
+_MUCH_BETTER = 1.3
+"""What a reading must weigh against one in the likely direction."""
 _HOPELESS = 40
 """Mean confidence of a region, 0–100, whose lines are not worth a second look."""
 _WHITE = 255
@@ -54,6 +56,11 @@ def read_page(engine: Engine, page: Image.Image, profile: Profile, deadline: flo
     first = prepare(engine, page, profile)
     if first.is_blank:
         return PageReading(first, ())
+    return _whole(engine, _best(engine, page, first, profile, deadline), profile, deadline)
+
+
+def _best(engine: Engine, page: Image.Image, first: Prepared, profile: Profile, deadline: float) -> PageReading:
+    """The best reading of the page in the directions that come into question, in pixels of its prepared image."""
     best = _read(engine, first, profile, deadline)
     for degrees in sorted({0, 90, 180, 270} - {first.rotation.degrees}, key=lambda turn: turn != first.guess):
         lines = _all_lines(best)
@@ -62,7 +69,10 @@ def read_page(engine: Engine, page: Image.Image, profile: Profile, deadline: flo
         if mean_confidence(lines) >= enough and sum(line.characters for line in lines) >= _FEW_CHARACTERS:
             break
         turned = _read(engine, prepare(engine, page, profile, rotation_degrees=degrees), profile, deadline)
-        if _weight(_all_lines(turned)) > _weight(lines):
+        # The few letters of a page number look like others from any side.
+        is_likely = first.guess is None or mean_confidence(lines) >= _SURE
+        better = _MUCH_BETTER if is_likely else 1.0
+        if _weight(_all_lines(turned)) > better * _weight(lines):
             best = turned
     return best
 
@@ -96,11 +106,18 @@ def _read(engine: Engine, prepared: Prepared, profile: Profile, deadline: float)
     for grid in grids:
         tables.append(_read_grid(regions, prepared, grid))
         blocks.append(Block(tuple(rows_of(tables[-1])), Pass.BODY))
-    blocks = with_leftovers(prepared, [block for block in blocks if block.lines])
+    return PageReading(prepared, tuple(block for block in blocks if block.lines), tuple(tables))
+
+
+def _whole(engine: Engine, reading: PageReading, profile: Profile, deadline: float) -> PageReading:
+    """The reading with what it left, and in pixels of the page as it came."""
+    prepared = reading.prepared
+    regions = _Regions(engine, prepared.image, profile, deadline)
+    blocks = with_leftovers(prepared, reading.blocks, regions.read)
     return PageReading(
         prepared,
         tuple(Block(tuple(carried(line, prepared.back) for line in one.lines), one.kind) for one in blocks),
-        tuple(table.carried(prepared.back) for table in tables),
+        tuple(table.carried(prepared.back) for table in reading.tables),
     )
 
 
