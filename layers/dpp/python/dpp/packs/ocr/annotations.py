@@ -108,23 +108,14 @@ def _field(form: Any, widget: Any) -> str:
                 return chosen
         case _:
             return ""
-    return _value(form, widget)
-
-
-def _value(form: Any, widget: Any) -> str:
     return _text(lambda buffer, room: pdfium.FPDFAnnot_GetFormFieldValue(form, widget, buffer, room))
 
 
 def _state(form: Any, widget: Any, on: str, off: str) -> str:
-    """A button's state as it is drawn; in doubt where only the field's value says that it is on."""
-    drawn, value = _string(widget, b"AS"), _value(form, widget)
-    if drawn not in {"", _OFF}:
+    """A button's state as it is drawn; in doubt where only its value says that it is on."""
+    if pdfium.FPDFAnnot_IsChecked(form, widget) or _string(widget, b"AS") not in {"", _OFF}:
         return on
-    own = _text(lambda buffer, room: pdfium.FPDFAnnot_GetFormFieldExportValue(form, widget, buffer, room))
-    alone = pdfium.FPDFAnnot_GetFormControlCount(form, widget) == 1
-    if value in {"", _OFF} or not (alone or value == own):
-        return off
-    return on + _CONTRADICTED if drawn else on
+    return off if _string(widget, b"V") in {"", _OFF} else on + _CONTRADICTED
 
 
 def _chosen(form: Any, widget: Any) -> str:

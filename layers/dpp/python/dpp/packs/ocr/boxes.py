@@ -13,7 +13,6 @@ from dpp.packs.ocr.outcome import Json
 class PageBoxes:
     """A page's words and tables as its reader reported them."""
 
-    source: str
     image: int
     number: int
     words: Sequence[Json]

@@ -25,7 +25,7 @@ _SOLID = 0.8
 """Of the usual height: a dark area as wide and as high is no stroke."""
 MAX_READ = 20
 """Of a page's pieces of ink, so many are read by themselves."""
-_LEGIBLE = 50
+_LEGIBLE = 70
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ _LEVELS = 256
 _CELL = 4
 _CLEAN_SHARE = 0.99
 """Of the pixels: with as many of one level, the page was drawn and not scanned, and has no grain."""
+_FEW_LEVELS = 5
+"""Grain has more, and so few are all that 8 bits keep of a deep page that uses little of its range."""
 _LEAST_STEP = 2
 _LEAST_STEP_OF_SCANS = 5
 _GRAIN_STEP = 1.2
@@ -69,7 +71,8 @@ def has_ink(image: Image.Image) -> bool:
     histogram = image.histogram()
     if max(histogram) == sum(histogram):
         return False
-    if max(histogram) >= _CLEAN_SHARE * sum(histogram):
+    levels = sum(count > 0 for count in histogram)
+    if levels <= _FEW_LEVELS or max(histogram) >= _CLEAN_SHARE * sum(histogram):
         least = float(_LEAST_STEP)
     else:
         least = max(_LEAST_STEP_OF_SCANS, _GRAIN_STEP * _grain_of_paper(image) + _LEAST_STEP)

@@ -1,7 +1,7 @@
 """The ocr pack: images to text, with what is in doubt shown as such (RUN-27)."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,22 +16,23 @@ from dpp.packs.ocr.engine import Engine, find_trained_data
 from dpp.packs.ocr.faults import WHAT_TO_DO, ImageFault, ImageFaultError, OutOfTimeError
 from dpp.packs.ocr.isolation import Opened, read_apart
 from dpp.packs.ocr.marks import Tally
-from dpp.packs.ocr.outcome import Json, LostPages, Outcome, read_page_report
-from dpp.packs.ocr.pages import LostPage, Page
+from dpp.packs.ocr.outcome import Json, LostPages, Outcome, ReadPage, read_page_report
+from dpp.packs.ocr.pages import LostPage, Page, Pages
 from dpp.packs.ocr.profiles import PROFILES, Profile
 from dpp.packs.ocr.reading import read_page
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.ocr.stated import without_buttons
 from dpp.packs.prices import ocr_cost_usd_micros
 
-MAX_TEXT_BYTES = 850_000
-"""Of the texts as JSON; what is left of an answer's million is for the notes and the artifacts."""
-_MAX_ANSWER_BYTES = 980_000
+MAX_TEXT_BYTES = 2_000_000
+"""Of the texts as JSON: 50 pages of 40 KB, of which dense print has 5."""
+_MAX_ANSWER_BYTES = 7_500_000
+"""Of all as JSON. The rest of frames.MAX_ANSWER_BYTES is room for what the estimate leaves out."""
 MAX_NOTES = 500
 _RESERVE_SHARE = 0.2
 _RESERVE_SECONDS = 1.5
 """Kept of the timebox for handing over what was read."""
-_NOT_COUNTED = frozenset({ImageFault.MAX_PAGES, ImageFault.ANIMATION})
+_NOT_COUNTED = frozenset({ImageFault.MAX_PAGES, ImageFault.MAX_COST, ImageFault.ANIMATION})
 """Limits set by the client, and frames that are no pages, do not lower the result's reliability."""
 
 
@@ -69,17 +70,30 @@ class _Reader:
     engine: Engine
     profile: Profile
     deadline: float
+    max_cost_usd_micros: int
 
-    def opened(self, data: bytes, most: int, number: int) -> Opened:
+    def opened(self, data: bytes, most: int, spent: "_Work", number: int) -> Opened:
         """Open a file to read its pages from `number` on, at most `most` in all. Raises ImageFaultError."""
         found = images.pages(data, most, self.deadline, number - 1)
-        return Opened(found.count, self._outcomes(found, number))
+        return Opened(found.count, self._outcomes(found, spent, number))
 
-    def _outcomes(self, found: Iterable[Page | LostPage], number: int) -> Iterator[Outcome]:
+    def _outcomes(self, found: Pages, spent: "_Work", first: int) -> Iterator[Outcome]:
+        pages, pixels, number = spent.pages, spent.pixels, first
         for page in found:
+            if isinstance(page, Page) and not self.may_read(pages, pixels + page.pixels):
+                left = max(1, found.count - (number - first))
+                yield LostPages(number=number, fault=ImageFault.MAX_COST, pages=left)
+                return
             outcome = self._outcome(page, number)
             yield outcome
-            number += outcome.pages if isinstance(outcome, LostPages) else 1
+            if isinstance(outcome, ReadPage):
+                pages, pixels, number = pages + 1, pixels + outcome.pixels, number + 1
+            else:
+                number += outcome.pages
+
+    def may_read(self, pages: int, pixels: int) -> bool:
+        """Return whether one more than `pages`, of `pixels` with it, is within the price. One page always is."""
+        return pages == 0 or ocr_cost_usd_micros(pages=pages + 1, pixels=pixels) <= self.max_cost_usd_micros
 
     def _outcome(self, page: Page | LostPage, number: int) -> Outcome:
         if isinstance(page, LostPage):
@@ -107,16 +121,20 @@ def run(
     work = _Work()
     with Engine(find_trained_data(settings.trained_data), inputs.language) as engine:
         engine.load()
-        reader = _Reader(engine, PROFILES[inputs.ocr_profile], deadline)
+        reader = _Reader(engine, PROFILES[inputs.ocr_profile], deadline, request.max_cost_usd_micros)
         for number, image in enumerate(inputs.images):
             source = image.key or f"images[{number}]"
-            left = inputs.max_pages - work.pages - work.lost_pages
+            # Pages that were lost are not counted: a file that only claims to have some takes none from the others.
+            left = inputs.max_pages - work.pages
             if left <= 0:
                 work.lose(source, ImageFault.MAX_PAGES)
                 continue
+            if not reader.may_read(work.pages, work.pixels + 1):
+                work.lose(source, ImageFault.MAX_COST)
+                continue
             try:
                 data = sources.load(image, request.object_urls, deadline, fetch)
-                open_from = partial(reader.opened, data, left)
+                open_from = partial(reader.opened, data, left, work)
                 is_last = number + 1 == len(inputs.images)
                 for outcome in read_apart(open_from, deadline, is_last=is_last):
                     _enter(work, source, number, outcome)
@@ -138,7 +156,7 @@ def _enter(work: _Work, source: str, image: int, outcome: Outcome) -> None:
     work.texts.append(text)
     work.text_bytes += size
     work.text_pages.append(TextPage.of(source, outcome.number, text))
-    work.boxes.append(PageBoxes(source, image, outcome.number, outcome.words, outcome.tables))
+    work.boxes.append(PageBoxes(image, outcome.number, outcome.words, outcome.tables))
     work.pages += 1
     work.pixels += outcome.pixels
     work.unreadable_pages += outcome.is_unreadable
@@ -194,4 +212,5 @@ def _failure(work: _Work) -> PackFailure:
     else:
         reason = PackReason.PACK_INPUTS_INVALID
     advice = f": {WHAT_TO_DO[first]}" if first in WHAT_TO_DO else ""
-    return PackFailure(reason_code=reason, detail=f"no page could be read; the first: {first}{advice}")
+    detail = f"no page could be read; the first: {first}{advice}"
+    return PackFailure(reason_code=reason, detail=detail, discard_log=work.discarded)
