@@ -172,7 +172,7 @@ def test_each_page_of_a_tiff_has_an_orientation_of_its_own() -> None:
     """RUN-27."""
     buffer = io.BytesIO()
     sideways = PAGE.transpose(Image.Transpose.ROTATE_90)
-    sideways.encoderinfo = {"tiffinfo": {274: 6}}  # type: ignore[attr-defined]
+    sideways.encoderinfo = {"tiffinfo": {274: 6}}
     PAGE.save(buffer, "TIFF", save_all=True, append_images=[sideways])
     first, second = pages(buffer.getvalue(), 50, time.monotonic() + 60)
     assert isinstance(first, Page)

@@ -117,7 +117,7 @@ def _ground(light: Image.Image, alpha: Image.Image, middle: int) -> int:
     if count < _CARD_EDGE * visible.histogram()[_WHITE] and _span(light, visible) >= _FLAT:
         # A sheet with its own paper: the ground goes on with it.
         return _WHITE if sum(histogram[_LEVELS // 2 :]) > count / 2 else 0
-    return max((_WHITE, 0, *range(16, 240, 8)), key=lambda level: _worth(histogram, level, count))
+    return int(max((_WHITE, 0, *range(16, 240, 8)), key=lambda level: _worth(histogram, level, count)))
 
 
 def _worth(histogram: list[int], ground: int, count: int) -> int:
