@@ -1,4 +1,4 @@
-"""What a PDF states beside its drawing is in the text: fields, buttons, annotations (RUN-27)."""
+"""Fields, buttons and annotations, which a PDF states beside its drawing, are in the text (RUN-27)."""
 
 import time
 

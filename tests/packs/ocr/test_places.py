@@ -1,4 +1,4 @@
-"""Where words, tables and unread ink stand on their pages (RUN-27)."""
+"""Words, tables and unread ink, each with its place on the page (RUN-27)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -139,7 +139,7 @@ def _appearance_of(annotation: Any) -> Callable[[Any, int], int]:
 
 
 def _text(ask: Callable[[Any, int], int]) -> str:
-    """What a PDFium call writes as UTF-16LE: asked twice, first for the length."""
+    """Return the text that a PDFium call writes as UTF-16LE. It is called twice, first for the length."""
     size = ask(None, 0)
     if size > _MAX_VALUE_BYTES:  # more than a result may hold
         raise ImageFaultError(ImageFault.OUTPUT_LIMIT)
@@ -157,7 +157,7 @@ def _plain(text: str) -> str:
 
 
 def _box(page: pypdfium2.PdfPage, annotation: Any, size: tuple[int, int]) -> Box | None:
-    """Where it stands in the drawn page; None outside of it."""
+    """Return the box of an annotation in the drawn page; None outside of it."""
     rect = pdfium.FS_RECTF()
     if not pdfium.FPDFAnnot_GetRect(annotation, rect):
         return None

@@ -1,4 +1,4 @@
-"""Where words and tables stand on their pages, as many of them as an answer has room for (RUN-18, RUN-27)."""
+"""Words and tables with their places on the pages, as many as an answer has room for (RUN-18, RUN-27)."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class PageBoxes:
 
 
 def json_bytes(value: object) -> int:
-    """How many bytes the value takes as JSON in UTF-8."""
+    """Return the size of the value as JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
 

@@ -121,7 +121,7 @@ def _ground(light: Image.Image, alpha: Image.Image, middle: int) -> int:
 
 
 def _worth(histogram: list[int], ground: int, count: int) -> int:
-    """How far all but a stray part of the edge is from the ground; white and black count as clear sooner."""
+    """Return the distance of nearly all of the edge from the ground. White and black win if they are clear."""
     by_distance = [0] * _LEVELS
     for level, pixels in enumerate(histogram):
         by_distance[abs(level - ground)] += pixels

@@ -5,6 +5,7 @@ would take more than `MAX_PIXELS` is refused there, whatever its pixels are pack
 """
 
 import contextlib
+import importlib
 import io
 import struct
 import time
@@ -44,7 +45,7 @@ def pages(data: bytes, max_pages: int, deadline: float, first: int = 0) -> Pages
     """
     if len(data) > MAX_IMAGE_BYTES:
         raise ImageFaultError(ImageFault.TOO_MANY_BYTES)
-    if is_pdf(data):
+    if _is_pdf(data):
         # Here and not above: only a PDF needs the 9 MB library, and the import counts within a timebox.
         from dpp.packs.ocr import pdf  # noqa: PLC0415
 
@@ -55,8 +56,13 @@ def pages(data: bytes, max_pages: int, deadline: float, first: int = 0) -> Pages
     return Pages(count, _raster_pages(image, data, range(first, max_pages), deadline))
 
 
-def is_pdf(data: bytes) -> bool:
-    """Return whether the bytes say that they are a PDF."""
+def load_reader(data: bytes) -> None:
+    """Load what reading the file takes, for all processes that are forked from this one."""
+    if _is_pdf(data):
+        importlib.import_module("dpp.packs.ocr.pdf")
+
+
+def _is_pdf(data: bytes) -> bool:
     return b"%PDF-" in data[:1024]
 
 

@@ -32,7 +32,7 @@ type ReadFrom = Callable[[int], Opened]
 
 LEAST_PAGE_SECONDS, MOST_PAGE_SECONDS = 8.0, 25.0
 _SHARE_OF_REST = 0.6
-"""What one page may take, of the time that is left: the pages after it want some too."""
+"""One page may take this share of the time that is left: the pages after it need some, too."""
 _MAX_RESTARTS = 5
 """Of a file; a file that ends its reader more often is given up."""
 _OPENED, _FINISHED = b"opened", b"finished"
@@ -51,7 +51,7 @@ class _OverdueError(Exception):
 def read_apart(read: ReadFrom, deadline: float, *, is_last: bool) -> Iterator[Outcome]:
     """The outcomes of a file's pages until `deadline` (`time.monotonic()`).
 
-    `is_last`: no other file wants time after this one. A page that ends its reader is DAMAGED, one that takes too long
+    `is_last`: no other file needs time after this one. A page that ends its reader is DAMAGED, one that takes too long
     TOO_SLOW, and at the deadline TIMEBOX. Raises ImageFaultError where nothing of the file can be read.
     """
     number = 1
@@ -81,7 +81,7 @@ def read_apart(read: ReadFrom, deadline: float, *, is_last: bool) -> Iterator[Ou
 
 
 def _limit(deadline: float, *, is_alone: bool) -> float:
-    """Until when a page may take; nothing else wants the time of one that is alone."""
+    """Return the deadline of a page. One that is alone may take all the time that is left."""
     if is_alone:
         return deadline
     now = time.monotonic()

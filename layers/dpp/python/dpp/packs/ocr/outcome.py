@@ -1,4 +1,4 @@
-"""What became of a page, as the process that reads it reports it (RUN-27)."""
+"""The outcome of a page, as the process that reads it reports it (RUN-27)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ OUTCOME: TypeAdapter[Outcome] = TypeAdapter(ReadPage | LostPages)
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is known of a page in pixels of its image, shown in those of the file."""
+    """Shows places in pixels of the file; `back` carries them there from those of the page's image."""
 
     back: Callable[[Box], Box]
 

@@ -105,7 +105,7 @@ class _Reader:
             fault = ImageFault.TIMEBOX
         except MemoryError:
             fault = ImageFault.TOO_MUCH_MEMORY
-        except Exception:  # noqa: BLE001 - a fault of ours on one page must not cost the others
+        except Exception:  # noqa: BLE001 - a bug that one page brings out must not cost the others
             fault = ImageFault.INTERNAL_ERROR
         return LostPages(number=number, fault=fault)
 
@@ -134,6 +134,7 @@ def run(
                 continue
             try:
                 data = sources.load(image, request.object_urls, deadline, fetch)
+                images.load_reader(data)
                 open_from = partial(reader.opened, data, left, work)
                 is_last = number + 1 == len(inputs.images)
                 for outcome in read_apart(open_from, deadline, is_last=is_last):

@@ -18,7 +18,7 @@ WORKING_PIXELS = 12_000_000
 
 
 class KnownKind(StrEnum):
-    """What a text that the file itself states is: a form field's state, or an annotation's words."""
+    """Kinds of text that the file itself states."""
 
     FIELD = "field"
     BUTTON = "button"

@@ -34,7 +34,7 @@ _VERY_SURE = 85
 """The same where the page's letters suggest a direction."""
 _FEW_CHARACTERS = 8
 _MUCH_BETTER = 1.3
-"""What a reading must weigh against one in the likely direction."""
+"""Factor by which a reading must outweigh one in the likely direction."""
 _HOPELESS = 40
 """Mean confidence of a region, 0–100, whose lines are not worth a second look."""
 _WHITE = 255

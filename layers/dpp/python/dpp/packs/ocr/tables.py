@@ -99,7 +99,7 @@ def _middle(word: Sequence[Fragment]) -> float:
 
 
 def _gutters(words: Sequence[Box], box: Box, height: int, rows: int) -> list[int]:
-    """The middles of the gaps that hardly any row has a word in, and that are wide enough to part columns."""
+    """The middles of the gaps between columns: wide enough, and free of words in nearly all rows."""
     changes = sorted([(one[0], 1) for one in words] + [(one[2], -1) for one in words])
     middles = []
     depth, gap_start = 0, box[0]
