@@ -49,7 +49,7 @@ def limit_pages(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
     """Limit the waits for a file to open and for its pages, one after the other; those after them are not limited."""
     waits = iter(seconds)
     monkeypatch.setattr(
-        isolation, "_limit", lambda deadline, is_alone: min(deadline, time.monotonic() + next(waits, 90))
+        isolation, "share_of", lambda deadline, is_alone: min(deadline, time.monotonic() + next(waits, 90))
     )
 
 
@@ -128,10 +128,10 @@ def test_pages_beyond_the_reservation_are_named_and_not_read(ocr: RunPack) -> No
 def test_a_page_may_take_its_share_of_the_time_that_is_left() -> None:
     """RUN-27: one that nothing waits for may take it all."""
     now = time.monotonic()
-    assert isolation._limit(now + 90, is_alone=True) == now + 90
-    assert isolation._limit(now + 90, is_alone=False) == pytest.approx(now + isolation.MOST_PAGE_SECONDS, abs=1)
-    assert isolation._limit(now + 20, is_alone=False) == pytest.approx(now + 12, abs=1)
-    assert isolation._limit(now + 3, is_alone=False) == now + 3
+    assert isolation.share_of(now + 90, is_alone=True) == now + 90
+    assert isolation.share_of(now + 90, is_alone=False) == pytest.approx(now + isolation.MOST_PAGE_SECONDS, abs=1)
+    assert isolation.share_of(now + 20, is_alone=False) == pytest.approx(now + 12, abs=1)
+    assert isolation.share_of(now + 3, is_alone=False) == now + 3
 
 
 # Hostile files. Each is named, and the clean page behind them all is read.

@@ -16,9 +16,12 @@ import requests
 from botocore.config import Config
 
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackSuccess, PackType
+from dpp.packs.inputs.ocr import OcrInputs
 from dpp.packs.objects import ObjectRefusedError, signed_urls
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
 from dpp.packs.ocr.images import MAX_IMAGE_BYTES
+from dpp.packs.ocr.pack import run
+from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.ocr.sources import fetch_object
 from dpp.packs.process import PackProcess
 from dpp.platform.aws.storage import ObjectStore
@@ -150,6 +153,30 @@ def test_a_store_that_does_not_give_the_object_is_a_fault_by_name(
         fetch_object(f"http://127.0.0.1:{port}/x", time.monotonic() + 20)
     assert refused.value.fault is fault
     assert len(asked) == times
+
+
+def test_an_object_that_arrives_slowly_takes_no_time_from_the_others(tessdata: Path) -> None:
+    """RUN-27: its download has a share of the timebox."""
+    key, granted = "inputs/t_a/slow.png", []
+
+    def fetch(_url: str, deadline: float) -> bytes:
+        granted.append(deadline - time.monotonic())
+        raise ImageFaultError(ImageFault.TIMEBOX)
+
+    inputs = OcrInputs.model_validate({"images": [{"kind": "s3", "key": key}, inline(FILE)]})
+    request = PackRequest(
+        run_id="run",
+        pack_type=PackType.OCR,
+        inputs={},
+        timebox_sec=90,
+        max_cost_usd_micros=250_000,
+        object_urls={key: "https://example.com/"},
+    )
+    result = run(inputs, request, OcrSettings.load({"DPP_TESSDATA_DIR": str(tessdata)}), fetch=fetch)
+    assert isinstance(result, PackSuccess)
+    assert result.discard_log == [{"source": key, "reason": "TOO_SLOW"}]
+    assert result.data["pages"] == 1
+    assert granted[0] <= 25
 
 
 def test_a_store_that_is_away_is_a_fault_by_name() -> None:

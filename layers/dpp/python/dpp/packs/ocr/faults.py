@@ -37,7 +37,7 @@ WHAT_TO_DO: Mapping[ImageFault, str] = MappingProxyType(
         ImageFault.DAMAGED: "check that the whole file was sent",
         ImageFault.ENCRYPTED: "remove the password",
         ImageFault.DYNAMIC_FORM: "print the form to a PDF and send that",
-        ImageFault.TOO_SLOW: "send the page as an image",
+        ImageFault.TOO_SLOW: "send a smaller file, or the page as an image",
         ImageFault.TIMEBOX: "send fewer pages or set a longer timebox",
     }
 )

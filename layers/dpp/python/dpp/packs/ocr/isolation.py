@@ -59,8 +59,8 @@ def read_apart(read: ReadFrom, deadline: float, *, is_last: bool) -> Iterator[Ou
         fault = ImageFault.DAMAGED
         with closing(_Reader(read, number)) as reader:
             try:
-                reader.expect_opened(_limit(deadline, is_alone=False))
-                while (outcome := reader.next(_limit(deadline, is_alone=is_last and reader.left < 2))) is not None:
+                reader.expect_opened(share_of(deadline, is_alone=False))
+                while (outcome := reader.next(share_of(deadline, is_alone=is_last and reader.left < 2))) is not None:
                     pages = outcome.pages if isinstance(outcome, LostPages) else 1
                     number = outcome.number + pages
                     reader.left -= pages
@@ -80,8 +80,8 @@ def read_apart(read: ReadFrom, deadline: float, *, is_last: bool) -> Iterator[Ou
         number += 1
 
 
-def _limit(deadline: float, *, is_alone: bool) -> float:
-    """Return the deadline of a page. One that is alone may take all the time that is left."""
+def share_of(deadline: float, *, is_alone: bool) -> float:
+    """Return the deadline of a page, or of loading a file. One that is alone may take all the time that is left."""
     if is_alone:
         return deadline
     now = time.monotonic()

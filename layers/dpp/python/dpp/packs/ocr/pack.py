@@ -14,7 +14,7 @@ from dpp.packs.ocr.artifacts import TextPage
 from dpp.packs.ocr.boxes import PageBoxes, boxes_that_fit, json_bytes
 from dpp.packs.ocr.engine import Engine, find_trained_data
 from dpp.packs.ocr.faults import WHAT_TO_DO, ImageFault, ImageFaultError, OutOfTimeError
-from dpp.packs.ocr.isolation import Opened, read_apart
+from dpp.packs.ocr.isolation import Opened, read_apart, share_of
 from dpp.packs.ocr.marks import Tally
 from dpp.packs.ocr.outcome import Json, LostPages, Outcome, ReadPage, read_page_report
 from dpp.packs.ocr.pages import LostPage, Page, Pages
@@ -132,15 +132,16 @@ def run(
             if not reader.may_read(work.pages, work.pixels + 1):
                 work.lose(source, ImageFault.MAX_COST)
                 continue
+            is_last = number + 1 == len(inputs.images)
             try:
-                data = sources.load(image, request.object_urls, deadline, fetch)
+                data = sources.load(image, request.object_urls, share_of(deadline, is_alone=is_last), fetch)
                 images.load_reader(data)
                 open_from = partial(reader.opened, data, left, work)
-                is_last = number + 1 == len(inputs.images)
                 for outcome in read_apart(open_from, deadline, is_last=is_last):
                     _enter(work, source, number, outcome)
             except ImageFaultError as error:
-                work.lose(source, error.fault)
+                is_early = error.fault is ImageFault.TIMEBOX and time.monotonic() < deadline
+                work.lose(source, ImageFault.TOO_SLOW if is_early else error.fault)
     return _result(inputs, work) if work.pages else _failure(work)
 
 
