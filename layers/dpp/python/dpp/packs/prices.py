@@ -20,6 +20,8 @@ URL_KB_STEP_BYTES = 100_000
 COMPLIANCE_BASE_USD_MICROS = 10_000
 COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS = 500
 COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS = 100
+COMPLIANCE_PER_PRESET_USD_MICROS = 2_000
+COMPLIANCE_PER_RULE_IN_WORDS_USD_MICROS = 200
 
 OCR_BASE_USD_MICROS = 5_000
 OCR_PER_PAGE_USD_MICROS = 2_000
@@ -63,12 +65,18 @@ def url_cost_usd_micros(*, fetched_urls: int, body_bytes: int) -> int:
     )
 
 
-def compliance_cost_usd_micros(*, characters: int, patterns: int) -> int:
-    """A check of `characters` of documents altogether, against `patterns` regular expressions among others."""
+def compliance_cost_usd_micros(
+    *, characters: int, patterns: int, presets: int = 0, rules_in_words: int = 0, tokens: int = 0
+) -> int:
+    """A check of `characters` of documents altogether, against `patterns` regular expressions among others, and a
+    policy's presets and rules in words, for which a model's provider counted `tokens`."""
     return (
         COMPLIANCE_BASE_USD_MICROS
         + _started(characters, 10_000) * COMPLIANCE_PER_10_000_CHARACTERS_USD_MICROS
         + _started(characters, 100_000) * patterns * COMPLIANCE_PER_PATTERN_AND_100_000_CHARACTERS_USD_MICROS
+        + presets * COMPLIANCE_PER_PRESET_USD_MICROS
+        + rules_in_words * COMPLIANCE_PER_RULE_IN_WORDS_USD_MICROS
+        + _tokens_usd_micros(tokens)
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpp.packs.compliance.findings import Finding, Kind, blackened
-from dpp.packs.compliance.folding import Folded, fold_phrases
+from dpp.packs.folding import Folded, fold_phrases
 from dpp.packs.inputs.compliance import Clause, CompliancePattern, Severity
 from dpp.packs.patterns import Compiled, compile_pattern
 

@@ -91,9 +91,9 @@ def blackened(value: str) -> str:
     return _cut("*" * len(value))
 
 
-def verdict(findings: Iterable[Finding], *, fail_at: Severity, review_at: Severity) -> Verdict:
-    """Return the verdict for the most severe finding."""
-    worst = max((finding.rank for finding in findings), default=-1)
+def verdict(severities: Iterable[Severity], *, fail_at: Severity, review_at: Severity) -> Verdict:
+    """Return the verdict for the most severe of some findings."""
+    worst = max(map(SEVERITIES.index, severities), default=-1)
     if worst >= SEVERITIES.index(fail_at):
         return "fail"
     return "review" if worst >= SEVERITIES.index(review_at) else "pass"

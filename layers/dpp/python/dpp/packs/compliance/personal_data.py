@@ -1,12 +1,13 @@
 """The rules for personal data: matches, severity, and how much of a value is shown (RUN-28)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from dpp.packs.compliance import international, korean
+from dpp.packs.compliance import cards, identifiers, international, korean, mail, phones
+from dpp.packs.compliance.checks import Checks, TooManyChecksError, lookalikes, outside_of
 from dpp.packs.compliance.findings import Candidate, Finding, masked, without_overlaps
-from dpp.packs.compliance.folding import Folded
+from dpp.packs.folding import Folded
 from dpp.packs.inputs.compliance import RuleSet, Severity
 
 
@@ -28,25 +29,53 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         international.PASSPORT_ZONE: Rule("critical", "critical", "critical"),
         international.IBAN: Rule("high", "high", "high"),
         # Four digits is what PCI DSS lets anybody see.
-        international.CARD: Rule("high", "high", "high", shown_at_end=4),
+        cards.CARD: Rule("high", "high", "medium", shown_at_end=4),
+        korean.DRIVER: Rule("high", "high", "medium"),
+        identifiers.US_SSN: Rule("critical", "high", "medium"),
+        identifiers.US_ITIN: Rule("critical", "high", "medium"),
+        identifiers.CA_SIN: Rule("critical", "high", "medium"),
+        identifiers.GB_NINO: Rule("critical", "high", "medium"),
+        identifiers.GB_NHS: Rule("high", "high", "medium"),
+        identifiers.IE_PPS: Rule("critical", "high", "medium"),
+        identifiers.AU_TFN: Rule("critical", "high", "medium"),
+        identifiers.NZ_IRD: Rule("high", "high", "medium"),
+        identifiers.IN_AADHAAR: Rule("critical", "high", "medium"),
+        identifiers.IN_PAN: Rule("high", "high", "medium"),
+        identifiers.ZA_ID: Rule("critical", "high", "medium"),
         korean.BUSINESS: Rule("low", "low", "low"),
-        international.EMAIL: Rule("medium", "medium", "medium"),
-        korean.PHONE: Rule("medium", "medium", "low"),
-        international.PHONE: Rule("medium", "medium", "medium"),
+        mail.EMAIL: Rule("medium", "medium", "low"),
+        phones.KOREAN: Rule("medium", "medium", "low"),
+        phones.INTERNATIONAL: Rule("medium", "medium", "low"),
         korean.PASSPORT: Rule("high", "high", "low"),
         international.PASSPORT: Rule("medium", "medium", "medium"),
         korean.ACCOUNT: Rule("medium", "medium", "medium"),
     }
 )
-_FINDERS: Mapping[RuleSet, Callable[[str], Iterable[Candidate]]] = MappingProxyType(
+_FINDERS: Mapping[RuleSet, Callable[[str, Checks], Iterable[Candidate]]] = MappingProxyType(
     {"personal_data_kr": korean.find, "personal_data_international": international.find}
 )
 
 
-def find(document: int, text: str, folded: Folded, rule_sets: Sequence[RuleSet]) -> list[Finding]:
-    """The personal data in `text`, of which `folded` is the searched form; no two findings overlap."""
-    candidates = [one for rule_set in rule_sets for one in _FINDERS[rule_set](folded.text)]
-    return [_finding(document, text, folded, one) for one in without_overlaps(candidates, list(RULES))]
+@dataclass(slots=True)
+class Search:
+    """The search of all documents of a run for the personal data of some rule sets, within their bounds."""
+
+    rule_sets: Sequence[RuleSet]
+    checks: dict[RuleSet, Checks] = field(default_factory=dict[RuleSet, Checks])
+    incomplete: set[RuleSet] = field(default_factory=set[RuleSet])
+    """The rule sets that were not applied to the last character."""
+
+    def find(self, document: int, text: str, folded: Folded) -> list[Finding]:
+        """The personal data in `text`, of which `folded` is the searched form; no two findings overlap."""
+        candidates = [one for rule_set in self.rule_sets for one in self._candidates(rule_set, folded.text)]
+        plausible = outside_of(lookalikes(folded.text), candidates)
+        return [_finding(document, text, folded, one) for one in without_overlaps(plausible, list(RULES))]
+
+    def _candidates(self, rule_set: RuleSet, text: str) -> Iterator[Candidate]:
+        try:
+            yield from _FINDERS[rule_set](text, self.checks.setdefault(rule_set, Checks()))
+        except TooManyChecksError:
+            self.incomplete.add(rule_set)
 
 
 def _finding(document: int, text: str, folded: Folded, candidate: Candidate) -> Finding:

@@ -22,7 +22,7 @@ def read(value: JsonValue) -> Tree:
     if isinstance(value, str):
         try:
             value = json.loads(
-                value,
+                value.removeprefix("\ufeff"),  # RFC 8259, 8.1: a byte order mark may be ignored
                 object_pairs_hook=_object,
                 parse_int=numbers.from_text,
                 parse_float=numbers.from_text,

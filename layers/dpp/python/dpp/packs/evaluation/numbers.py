@@ -5,6 +5,8 @@ import re
 import unicodedata
 from decimal import Decimal
 
+from dpp.packs.folding import without_invisible
+
 _MAX_CHARACTERS = 64
 _MAX_EXPONENT = 324  # the smallest double is 5e-324
 _NUMBER = re.compile(
@@ -26,7 +28,7 @@ def from_text(text: str) -> Decimal:
     """The number that `text` is as a whole: `-1,234.5`, `１２`, `6e-3`. Raises NotANumberError."""
     if len(text) > _MAX_CHARACTERS:
         raise NotANumberError
-    plain = unicodedata.normalize("NFKC", text).replace("\u2212", "-").strip()
+    plain = unicodedata.normalize("NFKC", without_invisible(text)).replace("\u2212", "-").strip()
     match = _NUMBER.fullmatch(plain)
     if match is None or int(match["exponent"] or 0) > _MAX_EXPONENT:
         raise NotANumberError

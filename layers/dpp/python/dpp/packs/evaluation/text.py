@@ -10,6 +10,8 @@ import re
 import unicodedata
 from typing import Literal
 
+from dpp.packs.folding import without_invisible
+
 type HangulUnit = Literal["syllable", "word"]
 
 _ARTICLES = frozenset({"a", "an", "the"})
@@ -25,7 +27,7 @@ _WORD = re.compile(rf"[{_SINGLE}]|[^\s{_SINGLE}]+")
 
 
 def normalized(text: str) -> str:
-    """NFKC, without case, punctuation, English articles and superfluous blanks; 1,000 becomes 1000."""
+    """NFKC, without case, invisible characters, punctuation, English articles, superfluous blanks; 1,000 is 1000."""
     words = _words(text)
     return " ".join([word for word in words if word not in _ARTICLES] or words)
 
@@ -41,7 +43,9 @@ def content_tokens(text: str, hangul_unit: HangulUnit) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    # toNFKC_Casefold of the Unicode Standard (3.13), so without what can't be seen.
+    visible = without_invisible(unicodedata.normalize("NFKC", without_invisible(text)).casefold())
+    folded = unicodedata.normalize("NFKC", visible)
     return _MARK.sub(_without_mark, folded.replace("\u2212", "-")).split()
 
 

@@ -16,6 +16,8 @@ def needs_model(pack_type: PackType, inputs: Mapping[str, object]) -> bool:
             return isinstance(metrics, list) and any(
                 isinstance(metric, dict) and metric.get("type") == "judge" for metric in metrics
             )
-        case PackType.OCR | PackType.URL | PackType.COMPLIANCE:
+        case PackType.COMPLIANCE:
+            return inputs.get("policy") is not None
+        case PackType.OCR | PackType.URL:
             return False
     assert_never(pack_type)
