@@ -7,11 +7,11 @@ choose the suites to run.
 import sys
 from pathlib import Path
 
-from tests.outside import url, w3lib_cases
+from tests.outside import personal_data, url, w3lib_cases
 from tests.outside.data import fetch_missing
 from tests.outside.suite import Suite, count
 
-SUITES: tuple[Suite, ...] = (*url.SUITES, *w3lib_cases.SUITES)
+SUITES: tuple[Suite, ...] = (*url.SUITES, *w3lib_cases.SUITES, *personal_data.SUITES)
 
 
 def main(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 W3LIB = "w3lib==2.5.0"
+STDNUM = "python-stdnum==2.2"
 _UNPACKED = Path(".dpp/outside")
 
 
@@ -45,14 +46,37 @@ def fetch_missing(data: Path) -> None:
 
 def w3lib_tests() -> Path:
     """Return w3lib's tests/test_encoding.py, from its source distribution on the package index."""
-    target = _UNPACKED / "w3lib"
+    return _source("w3lib", W3LIB) / "tests" / "test_encoding.py"
+
+
+def stdnum_tests() -> Path:
+    """Return python-stdnum's folder of doctests, from its source distribution on the package index."""
+    return _source("python_stdnum", STDNUM) / "tests"
+
+
+def _source(name: str, requirement: str) -> Path:
+    target = _UNPACKED / name
     if not target.exists():
         with tempfile.TemporaryDirectory() as scratch:
-            _run(["python3", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", scratch, W3LIB])
-            archive = next(Path(scratch).glob("w3lib-*.tar.gz"))
+            _run(
+                [
+                    "python3",
+                    "-m",
+                    "pip",
+                    "download",
+                    "-q",
+                    "--no-deps",
+                    "--no-binary",
+                    ":all:",
+                    "-d",
+                    scratch,
+                    requirement,
+                ]
+            )
+            archive = next(Path(scratch).glob(f"{name}-*.tar.gz"))
             shutil.unpack_archive(archive, scratch, filter="data")
-            shutil.copytree(next(p for p in Path(scratch).glob("w3lib-*") if p.is_dir()), target)
-    return target / "tests" / "test_encoding.py"
+            shutil.copytree(next(p for p in Path(scratch).glob(f"{name}-*") if p.is_dir()), target)
+    return target
 
 
 def _clone(source: Source, scratch: Path) -> Path:

@@ -80,7 +80,7 @@ _IDENTIFIERS = (
     _Identifier(IE_PPS, _form(r"[0-9]{7}[A-W][ABHWTX]?", re.I), pps.is_valid, _word(r"\bPPSN?\b|public service"), None),
     _Identifier(AU_TFN, _form(rf"{_NINE}|[0-9]{{8}}"), tfn.is_valid, _word(r"\bTFN\b|tax file"), None),
     _Identifier(
-        NZ_IRD, _form(r"[0-9]{2,3}([ -]?)[0-9]{3}\1[0-9]{3}"), ird.is_valid, _word(r"\bIRD\b|inland revenue"), None
+        NZ_IRD, _form(r"(?:NZ ?)?(?:[0-9]{2,3}([ -]?)[0-9]{3}\1[0-9]{3}|[0-9]{7,8}-[0-9])"), ird.is_valid, _word(r"\bIRD\b|inland revenue"), None
     ),
     _Identifier(
         IN_AADHAAR, _form(r"[2-9][0-9]{3} [0-9]{4} [0-9]{4}(?! ?[0-9])"), aadhaar.is_valid, _word("aadha+r"), "low"
@@ -89,7 +89,7 @@ _IDENTIFIERS = (
     _Identifier(IN_PAN, _form(r"[A-Z]{5}[0-9]{4}[A-Z]"), pan.is_valid, _word(r"\bPAN\b|permanent account"), "low"),
     _Identifier(
         ZA_ID, _form(r"[0-9]{13}|[0-9]{6} [0-9]{4} [0-9]{3}"), idnr.is_valid,
-        _word(r"\bID\b|identity|\bRSA\b|south africa"), None,
+        _word(r"\bRSA\b|\bSA ID|south africa|identity (?:number|document)"), None,
     ),
 )  # fmt: skip
 
@@ -102,6 +102,6 @@ def find(text: str, checks: Checks) -> Iterator[Candidate]:
             if confidence is None:
                 continue
             checks.spend()
-            number = "".join(character for character in match[0] if character.isalnum()).upper()
+            number = "".join(character for character in match[0] if character.isalnum()).upper().removeprefix("NZ")
             if kind.is_valid(number):
                 yield Candidate(kind.rule, match.start(), match.end(), confidence)

@@ -56,19 +56,17 @@ def _resident_numbers(text: str) -> Iterator[Candidate]:
     for match in _RESIDENT.finditer(text):
         number = match["birth"] + match["rest"]
         birth = checksums.resident_birth(number)
-        if birth is None:
+        if birth is None or birth < _BORN_SINCE:
             continue
-        confidence: Confidence = "high" if checksums.resident_number_checks(number) else "low"
-        if birth < _BORN_SINCE or (confidence == "low" and birth < _REISSUED_TO_BORN_SINCE):
+        of_a_place = int(number[7:9]) <= _LAST_PLACE
+        confidence: Confidence = "high" if of_a_place and checksums.resident_number_checks(number) else "low"
+        if confidence == "low" and birth < _REISSUED_TO_BORN_SINCE:
             continue
-        if confidence == "high" or match["separator"] or _may_be_resident_number(number, birth):
+        # Of 13 digits without a check digit, those of a bar code are none.
+        plausible = not ean.is_valid(number) and (of_a_place or birth >= RANDOM_SINCE)
+        if confidence == "high" or match["separator"] or plausible:
             rule = FOREIGNER if checksums.is_foreigner(number) else RESIDENT
             yield Candidate(rule, match.start(), match.end(), confidence)
-
-
-def _may_be_resident_number(number: str, birth: date) -> bool:
-    """Return whether 13 digits without check digit and separator may be one: no bar code, and of a place that is."""
-    return not ean.is_valid(number) and (birth >= RANDOM_SINCE or int(number[7:9]) <= _LAST_PLACE)
 
 
 def _business_numbers(text: str) -> Iterator[Candidate]:

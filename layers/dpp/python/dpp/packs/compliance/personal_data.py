@@ -24,6 +24,7 @@ class Rule:
 # In the order of precedence: of two rules that are equally sure of the same characters, the first one has them.
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
+        identifiers.ZA_ID: Rule("critical", "high", "medium"),  # as long as the next, but found by a word alone
         korean.RESIDENT: Rule("critical", "critical", "medium"),
         korean.FOREIGNER: Rule("critical", "critical", "medium"),
         international.PASSPORT_ZONE: Rule("critical", "critical", "critical"),
@@ -41,7 +42,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         identifiers.NZ_IRD: Rule("high", "high", "medium"),
         identifiers.IN_AADHAAR: Rule("critical", "high", "medium"),
         identifiers.IN_PAN: Rule("high", "high", "medium"),
-        identifiers.ZA_ID: Rule("critical", "high", "medium"),
         korean.BUSINESS: Rule("low", "low", "low"),
         mail.EMAIL: Rule("medium", "medium", "low"),
         phones.KOREAN: Rule("medium", "medium", "low"),
