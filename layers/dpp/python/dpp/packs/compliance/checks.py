@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpp.packs.compliance.findings import Candidate
 
-MAX_CHECKS = 400_000
+MAX_CHECKS = 250_000
 """Checks by a library of one rule set in all documents together. A check takes up to 0.1 ms."""
 
 _KEYWORD_REACH = 40

@@ -31,6 +31,7 @@ ZA_ID = "za_identity_number"
 _START = r"(?<![0-9A-Za-z])(?<![0-9][.-])"
 _END = r"(?![0-9A-Za-z])(?![.-][0-9])"
 _NINE = r"[0-9]{3}(?P<mark>[ .-]?)[0-9]{3}(?P=mark)[0-9]{3}"
+_IRD = r"(?:NZ ?)?(?:[0-9]{2,3}([ -]?)[0-9]{3}\1[0-9]{3}|[0-9]{7,8}-[0-9])"
 # HMRC, National Insurance Manual, NIM39110; the last letter may be missing there, but not here.
 _NINO = r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]{}[0-9]{{2}}{}[0-9]{{2}}{}[0-9]{{2}}{}[A-D]"
 
@@ -79,9 +80,7 @@ _IDENTIFIERS = (
     _Identifier(GB_NHS, _form(r"[0-9]{3}([ -]?)[0-9]{3}\1[0-9]{4}"), nhs.is_valid, _word(r"\bNHS\b"), None),
     _Identifier(IE_PPS, _form(r"[0-9]{7}[A-W][ABHWTX]?", re.I), pps.is_valid, _word(r"\bPPSN?\b|public service"), None),
     _Identifier(AU_TFN, _form(rf"{_NINE}|[0-9]{{8}}"), tfn.is_valid, _word(r"\bTFN\b|tax file"), None),
-    _Identifier(
-        NZ_IRD, _form(r"(?:NZ ?)?(?:[0-9]{2,3}([ -]?)[0-9]{3}\1[0-9]{3}|[0-9]{7,8}-[0-9])"), ird.is_valid, _word(r"\bIRD\b|inland revenue"), None
-    ),
+    _Identifier(NZ_IRD, _form(_IRD), ird.is_valid, _word(r"\bIRD\b|inland revenue"), None),
     _Identifier(
         IN_AADHAAR, _form(r"[2-9][0-9]{3} [0-9]{4} [0-9]{4}(?! ?[0-9])"), aadhaar.is_valid, _word("aadha+r"), "low"
     ),
