@@ -5,7 +5,8 @@ from dpp.packs.compliance.policy.verdicts import MAX_QUOTE_CHARACTERS, Passage
 from dpp.packs.folding import fold_phrases
 
 LEAST_CHARACTERS = 2
-_AROUND = "\"'“”‘’「」『』… "
+_AROUND = "\"'“”‘’「」『』 "
+_BEFORE = ". "  # an ellipsis, folded
 
 
 def find_quote(quote: str, document: Document) -> Passage | None:
@@ -13,7 +14,7 @@ def find_quote(quote: str, document: Document) -> Passage | None:
 
     None if it doesn't stand there. The passage is the document's own text, not the model's.
     """
-    wanted = fold_phrases(quote).text.strip(_AROUND)
+    wanted = fold_phrases(quote).text.strip(_AROUND).lstrip(_BEFORE)
     if len(wanted) < LEAST_CHARACTERS or len(quote) > MAX_QUOTE_CHARACTERS:
         return None
     place = document.phrases.text.find(wanted)
