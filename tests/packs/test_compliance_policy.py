@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -24,8 +24,14 @@ from tests.packs.loopback import Respond, reply, serving
 from tests.packs.policy_texts import ADVERTISING, CONTRACTS, PRIVACY_NOTICES
 
 AD = "Miracle pill cures cancer, guaranteed"
-NOTHING = {"kind": "forbids", "passage": "none", "quote": "", "reason": "Nothing of it.", "confidence": 0.9}
-type Said = Mapping[str, Any]
+NOTHING: dict[str, Any] = {
+    "kind": "forbids",
+    "passage": "none",
+    "quote": "",
+    "reason": "Nothing of it.",
+    "confidence": 0.9,
+}
+type Said = dict[str, Any]
 
 
 def documents(*texts: str) -> list[Document]:

@@ -43,6 +43,21 @@ def test_normalisation_drops_what_does_not_make_an_answer_another(given_text: st
     assert text.normalized(given_text) == normal
 
 
+@pytest.mark.parametrize(
+    "answer", ["\ufeffyes", "y\u200bes", "yes\u00ad", "\u2060yes", "y\U000e0065es", "yes\ufe0f", "\u3164yes"]
+)
+def test_what_can_not_be_seen_makes_no_answer_another(answer: str) -> None:
+    """RUN-28: eval-zero-width, and other characters that Unicode calls default-ignorable."""
+    assert text.normalized(answer) == text.normalized("yes")
+    assert text.tokens(answer, "syllable") == ["yes"]
+
+
+def test_numbers_and_json_are_read_without_what_can_not_be_seen() -> None:
+    """RUN-28: of JSON, only the byte order mark, since strings may hold the rest."""
+    assert numbers.from_text("\ufeff1\u200b2") == 12
+    assert json_match.read('\ufeff{"a": 1}') == {"a": Decimal(1)}
+
+
 @given(st.text(max_size=60))
 def test_normalisation_leaves_no_superfluous_blank(given_text: str) -> None:
     """RUN-28: no blank around it, none doubled, whatever the text."""

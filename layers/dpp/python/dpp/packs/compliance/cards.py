@@ -57,7 +57,7 @@ _RANGES: tuple[tuple[str, str, tuple[int, ...], Confidence | None], ...] = (
 
 
 def confidence(number: str, *, named: bool) -> Confidence | None:
-    """How sure first digits, length and check digit are a card's; `named` if a word says so. None if it is none."""
+    """Return the confidence that the digits are a card's, None if they aren't; `named` if a word says that they are."""
     for low, high, lengths, alone in _RANGES:
         if low <= number[: len(low)] <= high and len(number) in lengths:
             if not luhn.is_valid(number):

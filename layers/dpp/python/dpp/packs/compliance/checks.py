@@ -1,4 +1,4 @@
-"""What is checked of a candidate: bounded in number, and only where the text around it allows it (RUN-28)."""
+"""Bounds on the number of checks, and the surroundings that make a candidate more or less likely (RUN-28)."""
 
 import re
 import sys

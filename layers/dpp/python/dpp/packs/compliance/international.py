@@ -56,7 +56,7 @@ def _is_iban(number: str) -> bool:
 
 @lru_cache(maxsize=4 * 26 * 26)
 def _iban_rest(country: str) -> re.Pattern[str] | None:
-    """What follows country and check digits, with or without marks between; None if no IBAN has this country.
+    """The form of all that follows country and check digits; None if no IBAN has this country.
 
     The registry's "a" are capitals, "c" letters of both cases and digits. A country in small letters says that the
     whole number is written so.

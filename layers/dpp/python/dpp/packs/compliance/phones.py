@@ -55,7 +55,7 @@ _WORD_REACH = 40
 
 
 class _Read(NamedTuple):
-    """What libphonenumber makes of the text from `start` to `end`."""
+    """The text from `start` to `end`, as libphonenumber reads it."""
 
     start: int
     end: int

@@ -33,7 +33,7 @@ says what the rule requires, `none` if no passage does either, `unclear` if it c
 
 
 class RuleAnswer(BaseModel):
-    """What the model says of one rule."""
+    """The model's answer about one rule."""
 
     model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
 
@@ -149,7 +149,7 @@ def _user_text(call: _Call) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one call says of one rule, its quote verified."""
+    """One call's answer about one rule, its quote verified."""
 
     answer: RuleAnswer
     passage: Passage | None

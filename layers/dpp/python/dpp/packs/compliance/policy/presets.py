@@ -11,9 +11,8 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import re2
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpp.packs.compliance.client_rules import Document
@@ -27,6 +26,7 @@ from dpp.packs.compliance.policy.verdicts import (
 )
 from dpp.packs.folding import fold_phrases
 from dpp.packs.inputs.compliance import PolicyPreset, Severity
+from dpp.packs.patterns import Compiled, compile_pattern
 
 ENGINE: Final = "presets"
 
@@ -38,7 +38,6 @@ MAX_MATCHES = 500
 """Matches of a forbidden wording that are looked at in one document."""
 _REACH_CHARACTERS = 300
 """A sentence is searched this far before and after a wording."""
-_PROGRAM_BYTES = 32 << 20
 
 _SENTENCE_END = re.compile(
     r"""[.!?。！？…]["”’)\]]*(?=\s|$)             # a full stop
@@ -138,8 +137,5 @@ def _passage(document: Document, start: int, end: int) -> Passage:
 
 
 @cache
-def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.max_mem = _PROGRAM_BYTES
-    options.never_capture = True
-    return re2.compile(pattern, options)
+def _compiled(pattern: str) -> Compiled:
+    return compile_pattern(pattern, case_sensitive=True)

@@ -1,4 +1,4 @@
-"""What a policy's rule comes to: one finding a rule, with the passage that shows it (RUN-28)."""
+"""The findings of a policy, one a rule, with the passage that shows it (RUN-28)."""
 
 from dataclasses import dataclass
 from typing import Literal
