@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from dpp_cli.runs.output import noting_ctrl_c
 from tests.client.gateway import Gateway
 from tests.local.typed import DPP, RUN_ID, SUBMIT, Ended, gateway, tenant
 
@@ -76,6 +78,18 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(gateway: Gateway) -> None:
     assert (ended.exit_code, ended.out) == (130, "")
     assert re.search(rf"The run continues; to wait for it: `dpp run wait {RUN_ID.pattern}`", ended.err)
     assert "Traceback" not in ended.err
+
+
+def test_a_ctrl_c_whose_exception_was_lost_still_counts() -> None:
+    """Python drops an exception that is raised in a destructor."""
+    before = signal.getsignal(signal.SIGINT)
+    with noting_ctrl_c() as check:
+        check()
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])

@@ -20,7 +20,7 @@ from dpp_cli.errors import StackError
 from dpp_cli.local.state import running_state
 from dpp_cli.operator.output import print_note
 from dpp_cli.runs.inputs import read_inputs
-from dpp_cli.runs.output import message_of, print_receipt, print_retry, print_run, waiting_for
+from dpp_cli.runs.output import message_of, noting_ctrl_c, print_receipt, print_retry, print_run, waiting_for
 from dpp_cli.streams import if_output_is_lost
 from dpp_client import Client, DppError, Receipt, ResultMismatch, ResultUnavailable, Run, WaitTimedOut, usd_text
 
@@ -194,8 +194,13 @@ def _wait(client: Client, run: Receipt | str, timeout: float, where: _Where, *, 
     run_id = run if isinstance(run, str) else run.run_id
     again = where.again("wait", run_id)
     with _ending(f"The run continues; to wait for it: {again}", f"To wait further: {again}"):
-        with waiting_for(run_id) as show_progress:
-            ended = client.wait(run, timeout=timeout, on_look=show_progress)
+        with noting_ctrl_c() as check_ctrl_c, waiting_for(run_id) as show_progress:
+
+            def on_look(run: Run) -> None:
+                check_ctrl_c()
+                show_progress(run)
+
+            ended = client.wait(run, timeout=timeout, on_look=on_look)
         result = client.result(ended, failed=True) if ended.result is not None else None
     print_run(ended, result, as_document=as_json)
     _exit_if_failed(ended)

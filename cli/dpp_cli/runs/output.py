@@ -1,10 +1,13 @@
 """Prints runs: data to stdout; while waiting, a progress line to stderr if it is a terminal."""
 
 import json
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
 from rich.console import Console
@@ -58,6 +61,29 @@ def message_of(error: DppError) -> str:
 def print_retry(error: DppError, pause_seconds: float) -> None:
     """Report a failed attempt that will be retried."""
     print_note(f"{message_of(error)} Trying again in {pause_seconds:.1f} s.")
+
+
+@contextmanager
+def noting_ctrl_c() -> Iterator[Callable[[], None]]:
+    """Yield a check that raises KeyboardInterrupt after a Ctrl-C whose own exception was lost.
+
+    Python raises it between any two instructions. In a destructor or a callback it is reported and dropped.
+    """
+    pressed = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
