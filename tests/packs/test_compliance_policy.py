@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,9 @@ from dpp.packs.executor import execute
 from dpp.packs.folding import fold, fold_phrases
 from dpp.packs.inputs.compliance import ComplianceInputs, PolicyPreset
 from tests.packs.loopback import Respond, reply, serving
-from tests.packs.policy_texts import ADVERTISING, CONTRACTS, PRIVACY_NOTICES
 
+TEXTS = Path(__file__).with_name("policy_texts.json")
+"""Texts made up for the presets, each with the rules that it violates and meets; by default it meets all others."""
 AD = "Miracle pill cures cancer, guaranteed"
 NOTHING: dict[str, Any] = {
     "kind": "forbids",
@@ -134,20 +136,14 @@ class TestPresets:
     def test_texts_that_were_made_up_for_it(self) -> None:
         """RUN-28: at least as many verdicts are right as their confidence says."""
         right: dict[float, list[bool]] = {presets.CONFIDENCE_OF_A_WORDING: [], presets.CONFIDENCE_OF_NO_WORDING: []}
-        for text, broken in ADVERTISING.items():
-            for one in presets.judge("advertising_claims", documents(text)):
-                expected = "violated" if one.rule.id.partition(".")[2] in broken else "met"
-                right[one.confidence].append(one.verdict == expected)
-        suites: tuple[tuple[PolicyPreset, Any], ...] = (
-            ("privacy_notice", PRIVACY_NOTICES),
-            ("contract_clauses", CONTRACTS),
-        )
-        for preset, texts in suites:
-            for text, met, violated in texts:
-                for one in presets.judge(preset, documents(text)):
+        suites: dict[PolicyPreset, Any] = json.loads(TEXTS.read_text())
+        for preset, texts in suites.items():
+            for case in texts:
+                for one in presets.judge(preset, documents(case["text"])):
                     name = one.rule.id.partition(".")[2]
-                    if name in met | violated:
-                        right[one.confidence].append(one.verdict == ("met" if name in met else "violated"))
+                    violated = name in case["violated"]
+                    if violated or name in case.get("met", (name,)):
+                        right[one.confidence].append(one.verdict == ("violated" if violated else "met"))
         for confidence, answers in right.items():
             assert len(answers) > 50
             assert sum(answers) / len(answers) >= confidence
