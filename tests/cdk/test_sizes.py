@@ -49,6 +49,9 @@ def read(root: Path, context: Mapping[str, str], environ: Mapping[str, str] | No
         ({"domain_name": "a.example"}, "domain_name and certificate_arn belong together"),
         ({"tracing": "maybe"}, "-c tracing=maybe: choose one of on, off"),
         ({"decision_openai_base_url": "http://a.example"}, "not a URL of https"),
+        ({"decision_openai_base_url": "https://a.example"}, "DPP_DECISION_OPENAI_MODEL: needed with"),
+        ({"decision_temperature": "3"}, "DPP_DECISION_TEMPERATURE"),
+        ({"decision_bedrock_output": "xml"}, "DPP_DECISION_BEDROCK_OUTPUT"),
         ({"stage": "prod"}, "the stage prod would have size dev"),
     ],
 )

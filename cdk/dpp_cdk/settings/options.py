@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 from dpp.auth_errors.config import RetrySettings
 from dpp.lifecycle.config import ChannelSettings, CredentialSettings, SourcesSettings, TaskLimitSettings, TaskSettings
 from dpp.lifecycle.retention.periods import RetentionSettings
-from dpp.platform.config import ConfigurationError, Settings
+from dpp.platform.config import ConfigurationError, ModelSettings, Settings
 from dpp.tickets.config import ReaperSettings
 from dpp.workspaces.config import LimitSettings
 from dpp.workspaces.providers.aws_settings import ContainerSizeSettings
@@ -85,7 +85,7 @@ _OPTIONAL: tuple[type[Settings], ...] = (
     ChannelSettings,
 )
 _CHECKED_ALONE: tuple[type[Settings], ...] = (*_OPTIONAL, TaskSettings)
-RULES: tuple[type[Settings], ...] = (*_OPTIONAL, ContainerSizeSettings, CredentialSettings)
+RULES: tuple[type[Settings], ...] = (*_OPTIONAL, ContainerSizeSettings, CredentialSettings, ModelSettings)
 """The functions' models of the settings that an operator may set. They are loaded as a whole, too, because some check
 combinations of values."""
 
@@ -117,6 +117,11 @@ class Options(BaseModel):
     decision_bedrock_model_id: Annotated[str, _matching(r"\S+", "a model's id")] = ""
     decision_openai_base_url: _Https = ""
     decision_openai_model: Annotated[str, _matching(r"\S+", "a model's name")] = ""
+    decision_bedrock_output: str = ""
+    decision_openai_response_format: str = ""
+    decision_openai_token_limit_field: str = ""
+    decision_temperature: _Number = ""
+    decision_thinking_tokens: _Number = ""
     time_zone: str = ""
     ticket_reaper_threshold_seconds: _Number = ""
     ticket_reaper_max_clean: _Number = ""
@@ -181,9 +186,7 @@ _OF_LIFECYCLE = tuple(
 PASSED_ON = tuple(
     name
     for name in Options.model_fields
-    if name == "lifecycle_tenant"
-    or name.startswith("decision_")
-    or any(variable_of(name) in rules.variables() for rules in RULES)
+    if name == "lifecycle_tenant" or any(variable_of(name) in rules.variables() for rules in RULES)
 )
 """The options that functions read."""
 
