@@ -12,7 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("layers", "functions", "cli", "client", "cdk", "bench", "migrations", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+EXAMPLES = (ROOT / "cli" / "dpp_cli" / "docs" / "openapi" / "examples").glob("*.json")
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", *EXAMPLES])
 
 NAMES = {
     **dict.fromkeys(("standing", "standings"), "stats, status or PollState"),

@@ -19,7 +19,7 @@ from dpp.auth_errors.outbox.publish import PublishEffects, Waker, publish
 from dpp.auth_errors.outbox.retry_policy import RetryPolicy
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp_cli.docs.openapi import auth_error_examples as examples
+from dpp_cli.docs.openapi.examples import AUTH_ERRORS
 from tests.support.api import Answer
 from tests.support.function_client import FunctionClient
 from tests.support.stored import Stored, existing
@@ -151,7 +151,7 @@ def insert_example_rows(client: AuthErrorsApi) -> None:
     client.reported(requestId="to-be-copied")
     with client.database.connection() as connection, connection.transaction():
         connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM auth_error")
-        connection.execute("UPDATE copy SET auth_error_id = %s, dedup_key = 'own'", (examples.AUTH_ERROR_ID,))
+        connection.execute("UPDATE copy SET auth_error_id = %s, dedup_key = 'own'", (AUTH_ERRORS["auth_error_id"],))
         columns = ", ".join(
             row[0]
             for row in connection.execute(
@@ -161,6 +161,6 @@ def insert_example_rows(client: AuthErrorsApi) -> None:
         )
         insert = f"INSERT INTO auth_error ({columns}) SELECT {columns} FROM copy"
         connection.execute(insert.encode())
-        store.request_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER")
-        own = existing(store.complete_analysis(connection, UUID(examples.AUTH_ERROR_ID), "PLATFORM/CONSUMER"))
-        store.join_cluster(connection, own, UUID(examples.CLUSTER_ID), "v1", "0" * 64)
+        store.request_analysis(connection, UUID(AUTH_ERRORS["auth_error_id"]), "PLATFORM/CONSUMER")
+        own = existing(store.complete_analysis(connection, UUID(AUTH_ERRORS["auth_error_id"]), "PLATFORM/CONSUMER"))
+        store.join_cluster(connection, own, UUID(AUTH_ERRORS["cluster_id"]), "v1", "0" * 64)

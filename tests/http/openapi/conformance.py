@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from dpp_cli.docs.openapi import run_examples, workspace_examples
+from dpp_cli.docs.openapi.examples import RUNS, WORKSPACES
 from dpp_cli.paths import OPENAPI_DOCUMENT
 from tests.support.api import Answer
 
@@ -111,7 +111,7 @@ def request_of(case: "Case[Any]") -> tuple[dict[str, str], dict[str, list[str]],
     from schemathesis.core import NotSet
 
     headers = {str(name): str(value) for name, value in (case.headers or {}).items()}
-    if headers.get("Idempotency-Key") in {run_examples.KEY, workspace_examples.KEY}:  # the generator's favourites
+    if headers.get("Idempotency-Key") in {RUNS["key"], WORKSPACES["key"]}:  # the generator's favourites
         headers["Idempotency-Key"] = f"key-{uuid4()}"
     query = {
         str(name): [str(one) for one in (value if isinstance(value, list) else [value])]
@@ -187,7 +187,7 @@ def statuses_of_valid_requests(
     @given(case=strategy)
     def accepted(case: "Case[Any]") -> None:
         if "workspace_id" in case.path_parameters:
-            case.path_parameters = {"workspace_id": workspace_examples.WORKSPACE_ID}
+            case.path_parameters = {"workspace_id": WORKSPACES["workspace_id"]}
         response = send(case)
         case.validate_response(response, checks=checks())
         seen[response.status_code] += 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpp_cli.docs.openapi import ticket_examples
+from dpp_cli.docs.openapi.examples import TICKETS
 from tests.auth_errors.api import AuthErrorsApi, insert_example_rows
 from tests.http.openapi.conformance import Api
 from tests.support.api import Answer, ApiClient
@@ -34,7 +34,7 @@ def tenants_api(api: ApiClient, world: World) -> Api:
 def operators(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorApi]:
     """The operators' API of a world with the document's example ticket, after a run of the reaper."""
     with closing(OperatorApi.of_world(world, monkeypatch)) as client:
-        client.send("POST", "/api/tickets", ticket_examples.REQUESTS["execution-enable"])
+        client.send("POST", "/api/tickets", TICKETS["requests"]["execution-enable"])
         client.send("POST", "/api/tickets/reaper/run")
         yield client
 

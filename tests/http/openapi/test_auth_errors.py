@@ -6,13 +6,13 @@ from datetime import timedelta
 from uuid import uuid4
 
 from dpp.auth_errors.api.http import PROBLEMS
-from dpp_cli.docs.openapi import auth_error_examples as examples
+from dpp_cli.docs.openapi.examples import AUTH_ERRORS
 from tests.auth_errors.api import AuthErrorsApi, Machinery, Queues, a_report
 from tests.http.openapi.conformance import assert_conforms, bodies_below, validator
 from tests.support.world import World
 
 ROOT = "/api/auth-errors"
-IDS = {"auth_error_id": examples.AUTH_ERROR_ID, "cluster_id": examples.CLUSTER_ID}
+IDS = {"auth_error_id": AUTH_ERRORS["auth_error_id"], "cluster_id": AUTH_ERRORS["cluster_id"]}
 
 
 def test_the_examples_are_accepted(errors: AuthErrorsApi) -> None:
@@ -33,8 +33,8 @@ def test_the_examples_are_accepted(errors: AuthErrorsApi) -> None:
 
 def test_the_example_of_a_decision_is_accepted(errors: AuthErrorsApi) -> None:
     """AUTH-11."""
-    [decision] = examples.DECISIONS.values()
-    answers = [errors.decide(f"/{examples.AUTH_ERROR_ID}", decision) for _ in range(2)]
+    [decision] = AUTH_ERRORS["decisions"].values()
+    answers = [errors.decide(f"/{AUTH_ERRORS['auth_error_id']}", decision) for _ in range(2)]
     assert [answer.status for answer in answers] == [201, 200]
     for answer in answers:
         validator("/components/schemas/DecisionView").validate(answer.body)
@@ -47,7 +47,7 @@ def test_bodies_in_every_state_fit_the_schema(world: World, errors: AuthErrorsAp
     def fails(*_: object) -> None:
         raise RuntimeError
 
-    found = errors.reported(**(examples.REPORTS["whole"] | {"requestId": str(uuid4())}))
+    found = errors.reported(**(AUTH_ERRORS["reports"]["whole"] | {"requestId": str(uuid4())}))
     bodies = [errors.ask(f"/{found}").body]
     machinery.publish()
     assert "RETRY" in machinery.consume(RECORDED=fails)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpp_cli.docs.openapi import auth_error_examples, workspace_examples
+from dpp_cli.docs.openapi.examples import AUTH_ERRORS, WORKSPACES
 from tests.auth_errors.api import AuthErrorsApi
 from tests.http.openapi import conformance
 from tests.http.openapi.conformance import OPERATIONS, Api, sender
@@ -105,13 +105,13 @@ def test_a_false_run_is_found(api: ApiClient, world: World) -> None:
 
 
 def test_a_false_authentication_error_is_found(errors: AuthErrorsApi) -> None:
-    good = errors.ask(f"/{auth_error_examples.AUTH_ERROR_ID}")
+    good = errors.ask(f"/{AUTH_ERRORS['auth_error_id']}")
     lie = Answer(good.status, good.headers, json.dumps(good.body | {"status": "GONE"}))
     conformance.assert_lies_are_found("GET", "/api/auth-errors/{auth_error_id}", good, lie)
 
 
 def test_a_false_workspace_is_found(workspaces: WorkspacesApi) -> None:
-    good = workspaces.read(workspace_examples.WORKSPACE_ID)
+    good = workspaces.read(WORKSPACES["workspace_id"])
     conformance.assert_lies_are_found(
         "GET",
         "/v1/workspaces/{workspace_id}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS
-from dpp_cli.docs.openapi import webhook_examples as examples
+from dpp_cli.docs.openapi.examples import WEBHOOKS
 from health.handler import handler as of_no_route
 from lifecycle_webhook.handler import handler, wiring
 from tests.http.openapi import conformance
@@ -27,12 +27,12 @@ __all__ = ["environ"]  # fixture
 
 ROOT = "/v1/webhooks"
 SOURCES = ("github", "jira", "slack")
-SHOWN: Mapping[str, Mapping[str, Any]] = {
-    "github": examples.OF_GITHUB,
-    "jira": examples.OF_JIRA,
-    "slack": examples.OF_SLACK,
+SHOWN: Mapping[str, Mapping[str, Any]] = {source: WEBHOOKS[f"of_{source}"] for source in SOURCES}
+SENT = {
+    "github": WEBHOOKS["github"]["mention"],
+    "jira": WEBHOOKS["jira"]["change"],
+    "slack": WEBHOOKS["slack"]["reply"],
 }
-SENT = {"github": examples.GITHUB["mention"], "jira": examples.JIRA["change"], "slack": examples.SLACK["reply"]}
 OPERATIONS = [one[:2] for one in conformance.OPERATIONS if one[1].startswith(ROOT)]
 
 
@@ -41,7 +41,7 @@ class Webhooks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
-        self.rewire(DPP_GITHUB_LOGIN=examples.GITHUB_LOGIN)
+        self.rewire(DPP_GITHUB_LOGIN=WEBHOOKS["github_login"])
 
     def rewire(self, **environ: str) -> None:
         """Restart the function with these additional environment variables."""
@@ -182,8 +182,8 @@ def test_the_examples_get_their_documented_responses(webhooks: Webhooks, databas
             payload["event"] |= {"channel": thread.channel, "thread_ts": thread.thread_ts}
     answers = [webhooks.deliver(source, payload) for _ in range(2)]
     if source == "slack":
-        challenge = webhooks.deliver(source, examples.SLACK["challenge"])
-        assert (challenge.status, challenge.body) == (200, examples.CHALLENGE)
+        challenge = webhooks.deliver(source, WEBHOOKS["slack"]["challenge"])
+        assert (challenge.status, challenge.body) == (200, WEBHOOKS["challenge"])
         conforms(source, challenge)
     else:
         answers.append(webhooks.deliver(source, {"zen": "Design for failure."}, kind="ping"))

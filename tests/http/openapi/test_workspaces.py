@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import OperationFailed
-from dpp_cli.docs.openapi import workspace_examples as examples
+from dpp_cli.docs.openapi.examples import WORKSPACES
 from tests.http.openapi.conformance import assert_conforms, bodies_below, validator
 from tests.workspaces.api.client import ROOT, WorkspacesApi
 from tests.workspaces.environment import Environment
@@ -18,9 +18,9 @@ ONE = f"{ROOT}/{{workspace_id}}"
 def test_the_examples_are_accepted(workspaces: WorkspacesApi) -> None:
     sent = Counter[tuple[str, int]]()
     for method, path, shown in bodies_below(ROOT):
-        below = path.format(workspace_id=examples.WORKSPACE_ID).removeprefix(ROOT)
+        below = path.format(workspace_id=WORKSPACES["workspace_id"]).removeprefix(ROOT)
         for name, example in shown.items():
-            headers = {"Idempotency-Key": f"{examples.KEY}-{name.split()[0]}"}
+            headers = {"Idempotency-Key": f"{WORKSPACES['key']}-{name.split()[0]}"}
             answers = [workspaces.call(method, below, headers=headers, body=json.dumps(example)) for _ in range(2)]
             sent.update((method, answer.status) for answer in answers)
     assert sent == {("POST", 201): 2, ("POST", 200): 2, ("PATCH", 200): 6}

@@ -10,7 +10,7 @@ from dpp.packs.contract import PackRequest, PackSuccess, PackType
 from dpp.packs.decision import pack
 from dpp.packs.inputs.decision import DecisionInputs
 from dpp.platform.config import ModelSettings
-from dpp_cli.docs.openapi.run_examples import REQUESTS
+from dpp_cli.docs.openapi import examples
 from dpp_cli.local.demo import RUNS
 from dpp_cli.paths import ROOT
 
@@ -61,7 +61,7 @@ def test_the_requests_of_the_packs_page_are_answered_at_the_default() -> None:
 
 def test_the_openapi_example_and_the_demo_are_answered_at_the_default() -> None:
     """`dpp demo`, /docs."""
-    assert "min_reliability_score" not in REQUESTS["decision"]["reservation"]
-    assert confidence(REQUESTS["decision"]["inputs"]) >= DEFAULT_MINIMUM
+    assert "min_reliability_score" not in examples.RUNS["requests"]["decision"]["reservation"]
+    assert confidence(examples.RUNS["requests"]["decision"]["inputs"]) >= DEFAULT_MINIMUM
     for run in RUNS:
         assert confidence(cast("dict[str, Any]", dict(run.inputs))) >= DEFAULT_MINIMUM, run.title

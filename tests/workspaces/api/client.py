@@ -8,7 +8,7 @@ import pytest
 
 from dpp.platform.aws.queue import Queue
 from dpp.platform.db.postgres import Database
-from dpp_cli.docs.openapi import workspace_examples as examples
+from dpp_cli.docs.openapi.examples import WORKSPACES
 from tests.support.api import Answer
 from tests.support.function_client import FunctionClient
 from tests.support.memory_sqs import MemorySqs
@@ -99,7 +99,9 @@ def create_example_workspace(client: WorkspacesApi) -> None:
     with client.database.connection() as connection, connection.transaction():
         connection.execute("CREATE TEMP TABLE copy ON COMMIT DROP AS SELECT * FROM workspaces")
         connection.execute("DELETE FROM copy WHERE workspace_id <> %s", (copied,))
-        connection.execute("UPDATE copy SET workspace_id = %s, request_key = 'the-example'", (examples.WORKSPACE_ID,))
+        connection.execute(
+            "UPDATE copy SET workspace_id = %s, request_key = 'the-example'", (WORKSPACES["workspace_id"],)
+        )
         connection.execute("GRANT SELECT ON copy TO dpp_workspace_api")
         connection.execute("SET LOCAL ROLE dpp_workspace_api")
         columns = (

@@ -7,7 +7,7 @@ from dpp.auth_errors.api import contract
 from dpp.auth_errors.api.http import PROBLEMS
 from dpp.auth_errors.errors import DecisionRefused
 from dpp.platform.http import problem
-from dpp_cli.docs.openapi import auth_error_examples as examples
+from dpp_cli.docs.openapi.examples import AUTH_ERRORS
 from dpp_cli.docs.openapi.parts import OF_ANY_BODY, Family, Json, by_path, sent, texts_of
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, query_parameters
 
@@ -17,7 +17,7 @@ _FAMILY = Family(
     always=("X-Trace-Id",),
     texts=texts_of(PROBLEMS) | {_REFUSED: str(DecisionRefused("RESOLVE", "IGNORED"))},
     members={_REFUSED: {"current_status": "IGNORED"}},
-    in_path={"auth_error_id": examples.AUTH_ERROR_ID, "cluster_id": examples.CLUSTER_ID},
+    in_path={"auth_error_id": AUTH_ERRORS["auth_error_id"], "cluster_id": AUTH_ERRORS["cluster_id"]},
 )
 _ROOT = "/api/auth-errors"
 _NO_ERROR = (_KINDS["AUTH_ERROR_NOT_FOUND"], problem.NOT_FOUND)
@@ -31,17 +31,17 @@ _INSTANT: Json = {
     "description": "A time of this century, with its offset.",
 }
 _RECORDED, _KNOWN = (
-    _FAMILY.answer(text, contract.AuthErrorReceiptView, examples.RECEIPT, ("Location",))
+    _FAMILY.answer(text, contract.AuthErrorReceiptView, AUTH_ERRORS["receipt"], ("Location",))
     for text in ("Recorded.", "Already recorded by the same report; its current state.")
 )
 _DECIDED, _DECIDED_BEFORE = (
-    _FAMILY.answer(text, contract.DecisionView, examples.DECISION)
+    _FAMILY.answer(text, contract.DecisionView, AUTH_ERRORS["decision"])
     for text in ("Decided.", "Already decided by the same decision.")
 )
 _CLUSTER_DECIDED = _FAMILY.answer(
     "The number of decided errors. If `more` is true, repeat the request for the rest.",
     contract.ClusterDecidedView,
-    examples.CLUSTER_DECIDED,
+    AUTH_ERRORS["cluster_decided"],
 )
 _FILTERS = query_parameters(
     contract.AuthErrorQuery,
@@ -66,7 +66,7 @@ PATHS = by_path(
         {"200": _KNOWN, "201": _RECORDED},
         _KINDS["AUTH_ERROR_CONFLICT"],
         *OF_ANY_BODY,
-        body=sent("AuthErrorRequest", examples.REPORTS, max_mib=4),
+        body=sent("AuthErrorRequest", AUTH_ERRORS["reports"], max_mib=4),
         security="apiKey",
     ),
     _FAMILY.operation(
@@ -74,7 +74,7 @@ PATHS = by_path(
         "listAuthErrors",
         "List authentication errors",
         "Newest occurrence first; `nextCursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of matching errors.", contract.AuthErrorPageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of matching errors.", contract.AuthErrorPageView, AUTH_ERRORS["page"])},
         problem.VALIDATION_FAILED,
         parameters=_FILTERS,
     ),
@@ -83,7 +83,7 @@ PATHS = by_path(
         "listAuthErrorClusters",
         "List clusters of authentication errors",
         "A cluster holds the errors with one stack hash. Last seen first.",
-        {"200": _FAMILY.answer("The clusters.", contract.ClusterPageView, examples.CLUSTERS)},
+        {"200": _FAMILY.answer("The clusters.", contract.ClusterPageView, AUTH_ERRORS["clusters"])},
         problem.VALIDATION_FAILED,
         parameters=query_parameters(contract.ClusterQuery),
     ),
@@ -92,7 +92,7 @@ PATHS = by_path(
         "readAuthErrorCluster",
         "Read a cluster",
         "`listAuthErrors` with its `clusterId` lists its errors.",
-        {"200": _FAMILY.answer("The cluster.", contract.ClusterView, examples.CLUSTER)},
+        {"200": _FAMILY.answer("The cluster.", contract.ClusterView, AUTH_ERRORS["cluster"])},
         *_NO_CLUSTER,
     ),
     _FAMILY.operation(
@@ -103,14 +103,14 @@ PATHS = by_path(
         {"200": _CLUSTER_DECIDED},
         *_NO_CLUSTER,
         *OF_ANY_BODY,
-        body=sent("ClusterDecisionRequest", examples.CLUSTER_DECISIONS),
+        body=sent("ClusterDecisionRequest", AUTH_ERRORS["cluster_decisions"]),
     ),
     _FAMILY.operation(
         f"GET {_ROOT}/{{auth_error_id}}",
         "readAuthError",
         "Read an authentication error",
         "With its clusters, decisions, transitions and events.",
-        {"200": _FAMILY.answer("The error as it stands.", contract.WholeAuthErrorView, examples.WHOLE)},
+        {"200": _FAMILY.answer("The error as it stands.", contract.WholeAuthErrorView, AUTH_ERRORS["whole"])},
         *_NO_ERROR,
     ),
     _FAMILY.operation(
@@ -123,7 +123,7 @@ PATHS = by_path(
         _KINDS["DECISION_CONFLICT"],
         _REFUSED,
         *OF_ANY_BODY,
-        body=sent("DecisionRequest", examples.DECISIONS),
+        body=sent("DecisionRequest", AUTH_ERRORS["decisions"]),
     ),
 )
 

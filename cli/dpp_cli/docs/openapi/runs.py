@@ -8,7 +8,7 @@ from dpp.platform.http import problem
 from dpp.runs.api.contract import RunCreateRequest, RunReceipt, RunView
 from dpp.runs.api.problems import PROBLEMS
 from dpp.runs.errors import RunsError
-from dpp_cli.docs.openapi import run_examples
+from dpp_cli.docs.openapi.examples import RUNS
 from dpp_cli.docs.openapi.parts import (
     COST_HEADERS,
     OF_ANY_BODY,
@@ -29,7 +29,7 @@ from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, one_of
 _FAMILY = Family(
     always=(*COST_HEADERS, "X-Trace-Id"),
     texts=texts_of({error: kind for error, kind in PROBLEMS.items() if issubclass(error, RunsError)}),
-    in_path={"run_id": run_examples.RUN_ID},
+    in_path={"run_id": RUNS["run_id"]},
     security="apiKey",
     # Problems after the rate limit was applied have its headers.
     of_status={
@@ -41,9 +41,9 @@ _FAMILY = Family(
     },
 )
 _OF_RUNS = {kind.reason_code: kind for kind in PROBLEMS.values()}
-_KEY = idempotency_key(run_examples.KEY, "For 30 days, the same key with the same payload returns the first receipt.")
+_KEY = idempotency_key(RUNS["key"], "For 30 days, the same key with the same payload returns the first receipt.")
 _ACCEPTED = _FAMILY.answer(
-    "Accepted, now or earlier with this key.", RunReceipt, run_examples.RECEIPT, (*RATE_HEADERS, "Idempotent-Replayed")
+    "Accepted, now or earlier with this key.", RunReceipt, RUNS["receipt"], (*RATE_HEADERS, "Idempotent-Replayed")
 )
 _READY = dict.fromkeys(("postgres", "redis", "s3", "sqs"), "ok")
 _LOST = {"status": "unavailable", "checks": _READY | {"redis": "unavailable"}}
@@ -71,14 +71,14 @@ PATHS = by_path(
         _OF_RUNS["QUEUE_ENQUEUE_FAILED"],
         _OF_RUNS["EXECUTION_DISABLED"],
         parameters=[_KEY],
-        body=sent("RunCreateRequest", run_examples.REQUESTS),
+        body=sent("RunCreateRequest", RUNS["requests"]),
     ),
     _FAMILY.operation(
         "GET /v1/runs/{run_id}",
         "readRun",
         "Poll a run",
         "Unknown, foreign and malformed ids get the same 404.",
-        {"200": _FAMILY.answer("The run as it stands.", RunView, run_examples.VIEW, RATE_HEADERS)},
+        {"200": _FAMILY.answer("The run as it stands.", RunView, RUNS["view"], RATE_HEADERS)},
         problem.NOT_FOUND,
         _OF_RUNS["RUN_EXPIRED"],
         _OF_RUNS["RATE_LIMITED"],

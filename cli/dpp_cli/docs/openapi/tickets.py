@@ -15,7 +15,7 @@ from dpp.tickets.http import PROBLEMS
 from dpp.tickets.receipt import OpsRunReceipt
 from dpp.tickets.report import ReaperReport
 from dpp.tickets.requests import PARAMS, Params
-from dpp_cli.docs.openapi import ticket_examples as examples
+from dpp_cli.docs.openapi.examples import TICKETS
 from dpp_cli.docs.openapi.parts import OF_ANY_BODY, REF, Family, Json, by_path, sent, texts_of
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, one_of, query_parameters
 
@@ -30,16 +30,16 @@ _FAMILY = Family(
         _STOPPED: str(EmergencyStopSet("kim", "credits go to the wrong tenant")),
     },
     of_status={409: ("Retry-After",)},
-    in_path={"request_id": examples.REQUEST_ID, "name": examples.SNAPSHOT},
+    in_path={"request_id": TICKETS["request_id"], "name": TICKETS["snapshot"]},
     members={_RUNNING: {"started_at": _SINCE, "actor": "OPS_CYCLE"}, _STOPPED: {"actor": "kim"}},
 )
 _FILED, _KNOWN = (
-    _FAMILY.answer(text, contract.TicketView, examples.TICKET, ("Location",))
+    _FAMILY.answer(text, contract.TicketView, TICKETS["ticket"], ("Location",))
     for text in ("Filed.", "Already filed by the same request; its current state.")
 )
-_STOP = _FAMILY.answer("The stop's state and its last change.", contract.EmergencyStopView, examples.STOP)
-_NEWEST = _FAMILY.answer("The newest report.", ReaperReport, examples.REPORT, ("Content-Location",))
-_RAN = _FAMILY.answer("What it found and did.", ReaperReport, examples.REPORT, ("X-DPP-Reaper-Breaker",))
+_STOP = _FAMILY.answer("The stop's state and its last change.", contract.EmergencyStopView, TICKETS["stop"])
+_NEWEST = _FAMILY.answer("The newest report.", ReaperReport, TICKETS["report"], ("Content-Location",))
+_RAN = _FAMILY.answer("What it found and did.", ReaperReport, TICKETS["report"], ("X-DPP-Reaper-Breaker",))
 _RAN["headers"]["Location"] = {"$ref": "#/components/headers/SnapshotLocation"}
 PATHS = by_path(
     _FAMILY.operation(
@@ -51,14 +51,14 @@ PATHS = by_path(
         {"200": _KNOWN, "201": _FILED},
         _OF_TICKETS["TICKET_CONFLICT"],
         *OF_ANY_BODY,
-        body=sent("TicketCreateRequest", examples.REQUESTS),
+        body=sent("TicketCreateRequest", TICKETS["requests"]),
     ),
     _FAMILY.operation(
         "GET /api/tickets",
         "listTickets",
         "List tickets",
         "Newest first; `next_cursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of matching tickets.", contract.TicketPageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of matching tickets.", contract.TicketPageView, TICKETS["page"])},
         problem.VALIDATION_FAILED,
         parameters=query_parameters(contract.TicketQuery),
     ),
@@ -67,14 +67,14 @@ PATHS = by_path(
         "countTickets",
         "Count tickets",
         "By type and state. Stale tickets are not counted as in progress.",
-        {"200": _FAMILY.answer("All tickets, counted.", contract.OpsCountersView, examples.COUNTERS)},
+        {"200": _FAMILY.answer("All tickets, counted.", contract.OpsCountersView, TICKETS["counters"])},
     ),
     _FAMILY.operation(
         "GET /api/tickets/{request_id}",
         "readTicket",
         "Read a ticket",
         "With its result, if it has one, and its transitions.",
-        {"200": _FAMILY.answer("The ticket.", contract.WholeTicketView, examples.WHOLE_TICKET)},
+        {"200": _FAMILY.answer("The ticket.", contract.WholeTicketView, TICKETS["whole_ticket"])},
         _OF_TICKETS["TICKET_NOT_FOUND"],
         problem.NOT_FOUND,
     ),
@@ -91,7 +91,7 @@ PATHS = by_path(
         "reaperReport",
         "Read an earlier report",
         "By its snapshot's name, the last part of its `evidence_refs`.",
-        {"200": _FAMILY.answer("The report.", ReaperReport, examples.REPORT)},
+        {"200": _FAMILY.answer("The report.", ReaperReport, TICKETS["report"])},
         _OF_TICKETS["SNAPSHOT_NOT_FOUND"],
         problem.NOT_FOUND,
     ),
@@ -106,7 +106,7 @@ PATHS = by_path(
         _STOPPED,
         _OF_TICKETS["REAPER_OVERTAKEN"],
         *OF_ANY_BODY,
-        body=sent("ReaperRunRequest", examples.REAPER_RUNS, required=False),
+        body=sent("ReaperRunRequest", TICKETS["reaper_runs"], required=False),
     ),
     _FAMILY.operation(
         "GET /api/ops/emergency-stop",
@@ -120,16 +120,16 @@ PATHS = by_path(
         "decideEmergencyStop",
         "Set or clear the emergency stop",
         "After the response nothing new is started. Every call is recorded, even if it changes nothing.",
-        {"200": _FAMILY.answer("As it stands now.", contract.EmergencyStopView, examples.STOP)},
+        {"200": _FAMILY.answer("As it stands now.", contract.EmergencyStopView, TICKETS["stop"])},
         *OF_ANY_BODY,
-        body=sent("EmergencyStopRequest", examples.STOPS),
+        body=sent("EmergencyStopRequest", TICKETS["stops"]),
     ),
     _FAMILY.operation(
         "GET /api/ops/cycle/latest",
         "latestOpsReceipt",
         "Read the receipt of the last ops cycle",
         "Step by step; for a running cycle, the steps so far.",
-        {"200": _FAMILY.answer("The newest receipt.", OpsRunReceipt, examples.RECEIPT)},
+        {"200": _FAMILY.answer("The newest receipt.", OpsRunReceipt, TICKETS["receipt"])},
         _OF_TICKETS["NO_RECEIPT_YET"],
     ),
 )

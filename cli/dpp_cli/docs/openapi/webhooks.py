@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dpp.lifecycle.flow.intake.webhook_http import MAX_DELIVERY_BYTES, PROBLEMS, ChallengeView, DeliveryView
 from dpp.platform.http import problem
 from dpp.platform.http.problem import ProblemKind
-from dpp_cli.docs.openapi import webhook_examples as examples
+from dpp_cli.docs.openapi.examples import WEBHOOKS
 from dpp_cli.docs.openapi.parts import COST_HEADERS, Family, Json, by_path, in_header, maybe, sent, texts_of
 from dpp_cli.docs.openapi.schemas import merged, of_answers
 
@@ -72,7 +72,7 @@ PATHS = by_path(
         "Called by a GitHub webhook when somebody mentions the bot, assigns an issue to it or requests its review;"
         " signed by `X-Hub-Signature-256`.",
         parameters=(
-            in_header("X-Hub-Signature-256", _SIGNED, examples.GITHUB_SIGNATURE, _HMAC_SHA256),
+            in_header("X-Hub-Signature-256", _SIGNED, WEBHOOKS["github_signature"], _HMAC_SHA256),
             in_header(
                 "X-GitHub-Event",
                 "The event's name. `issues`, `issue_comment`, `pull_request`, `pull_request_review` and"
@@ -82,17 +82,17 @@ PATHS = by_path(
                 required=False,
             ),
         ),
-        body=examples.GITHUB,
-        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, examples.OF_GITHUB)},
+        body=WEBHOOKS["github"],
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, WEBHOOKS["of_github"])},
     ),
     _operation(
         "jira",
         "deliverJiraEvent",
         "Deliver a Jira event",
         "Called by a Jira webhook when an issue is created or changed; signed by `X-Hub-Signature`.",
-        parameters=(in_header("X-Hub-Signature", _SIGNED, examples.JIRA_SIGNATURE, _HMAC_SHA256),),
-        body=examples.JIRA,
-        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, examples.OF_JIRA)},
+        parameters=(in_header("X-Hub-Signature", _SIGNED, WEBHOOKS["jira_signature"], _HMAC_SHA256),),
+        body=WEBHOOKS["jira"],
+        answers={"202": _FAMILY.answer_of_several(_TAKEN, DeliveryView, WEBHOOKS["of_jira"])},
     ),
     _operation(
         "slack",
@@ -106,20 +106,20 @@ PATHS = by_path(
                 "X-Slack-Signature",
                 "`v0=` and, in lower-case hex, the HMAC-SHA256 of `v0:`, the timestamp, `:` and the body's bytes by the"
                 " app's signing secret.",
-                examples.SLACK_SIGNATURE,
+                WEBHOOKS["slack_signature"],
                 r"^v0=[0-9a-f]{64}$",
             ),
             in_header(
                 "X-Slack-Request-Timestamp",
                 "Sending time in seconds since 1970; at most 300 s old.",
-                examples.SLACK_TIMESTAMP,
+                WEBHOOKS["slack_timestamp"],
                 r"^[0-9]{1,12}$",
             ),
         ),
-        body=examples.SLACK,
+        body=WEBHOOKS["slack"],
         answers={
-            "200": _FAMILY.answer("Slack's `url_verification` challenge.", ChallengeView, examples.CHALLENGE),
-            "202": _FAMILY.answer_of_several(_ANSWERED, DeliveryView, examples.OF_SLACK),
+            "200": _FAMILY.answer("Slack's `url_verification` challenge.", ChallengeView, WEBHOOKS["challenge"]),
+            "202": _FAMILY.answer_of_several(_ANSWERED, DeliveryView, WEBHOOKS["of_slack"]),
         },
     ),
 )

@@ -8,7 +8,7 @@ from dpp.workspaces.api import contract
 from dpp.workspaces.api.http import PROBLEMS
 from dpp.workspaces.errors import NotDeletable
 from dpp_cli.docs.openapi import parts
-from dpp_cli.docs.openapi import workspace_examples as examples
+from dpp_cli.docs.openapi.examples import WORKSPACES
 from dpp_cli.docs.openapi.schemas import merged, of_answers, of_models, query_parameters
 
 _KINDS = {kind.reason_code: kind for kind in PROBLEMS.values()}
@@ -19,7 +19,7 @@ _FAMILY = parts.Family(
     always=("X-Trace-Id",),
     of_status={404: parts.maybe(parts.COST_HEADERS)},  # in a deployment without it, another function responds
     texts=parts.texts_of(PROBLEMS) | {_NOT_DELETABLE: str(NotDeletable("RUNNING", "NONE"))},
-    in_path={"workspace_id": examples.WORKSPACE_ID},
+    in_path={"workspace_id": WORKSPACES["workspace_id"]},
     security="apiKey",
     members={_NOT_DELETABLE: {"phase": "RUNNING", "operation": "NONE"}, _TOO_MANY: {"limit": 100}},
 )
@@ -29,18 +29,18 @@ _LINE = rf"^[^{contract.NO_CONTROL}]*[^{contract.NO_CONTROL}\s][^{contract.NO_CO
 """A line that is not empty after trimming."""
 _WAITING = " Until it reaches its desired state, `Retry-After` says when to poll again."
 _MADE, _KNOWN = (
-    _FAMILY.answer(text + _WAITING, contract.WorkspaceView, examples.NEW, ("Location", "Retry-After"))
+    _FAMILY.answer(text + _WAITING, contract.WorkspaceView, WORKSPACES["new"], ("Location", "Retry-After"))
     for text in ("Created.", "Already created with this key; its current state.")
 )
 _FOUND, _GONE = (
     _FAMILY.answer(text + _WAITING, contract.WorkspaceView, example, ("Retry-After",))
     for text, example in (
-        ("The workspace.", examples.WORKSPACE),
-        ("Deleted; its remains are being removed.", examples.DELETED),
+        ("The workspace.", WORKSPACES["workspace"]),
+        ("Deleted; its remains are being removed.", WORKSPACES["deleted"]),
     )
 )
 _CURSOR = {"type": "string", "pattern": "^[0-9]{1,18}$", "description": "The `next_cursor` of an earlier response."}
-_KEY = parts.idempotency_key(examples.KEY, "The same key with the same body always returns the same workspace.")
+_KEY = parts.idempotency_key(WORKSPACES["key"], "The same key with the same body always returns the same workspace.")
 PATHS = parts.by_path(
     _FAMILY.operation(
         f"POST {_ROOT}",
@@ -53,14 +53,14 @@ PATHS = parts.by_path(
         _TOO_MANY,
         *parts.OF_ANY_BODY,
         parameters=[_KEY],
-        body=parts.sent("WorkspaceCreateRequest", examples.REQUESTS),
+        body=parts.sent("WorkspaceCreateRequest", WORKSPACES["requests"]),
     ),
     _FAMILY.operation(
         f"GET {_ROOT}",
         "listWorkspaces",
         "List your workspaces",
         "Newest first, without deleted ones; `next_cursor` gets the next page.",
-        {"200": _FAMILY.answer("A page of them.", contract.WorkspacePageView, examples.PAGE)},
+        {"200": _FAMILY.answer("A page of them.", contract.WorkspacePageView, WORKSPACES["page"])},
         problem.NOT_FOUND,
         problem.VALIDATION_FAILED,
         parameters=query_parameters(contract.WorkspaceQuery, {"cursor": _CURSOR}),
@@ -84,7 +84,7 @@ PATHS = parts.by_path(
         *_NONE,
         _DELETED,
         *parts.OF_ANY_BODY,
-        body=parts.sent("WorkspaceChangeRequest", examples.CHANGES),
+        body=parts.sent("WorkspaceChangeRequest", WORKSPACES["changes"]),
     ),
     _FAMILY.operation(
         f"DELETE {_ONE}",
@@ -101,7 +101,7 @@ PATHS = parts.by_path(
         "readWorkspaceEvents",
         "Read the events of a workspace",
         "The last hundred events, newest first.",
-        {"200": _FAMILY.answer("Its events.", contract.WorkspaceEventsView, examples.EVENTS)},
+        {"200": _FAMILY.answer("Its events.", contract.WorkspaceEventsView, WORKSPACES["events"])},
         *_NONE,
     ),
     _FAMILY.operation(
