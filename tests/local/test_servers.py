@@ -26,21 +26,17 @@ def listening_addresses(port: int) -> set[str]:
 
 
 def test_postgres_keeps_rows_over_a_restart_listens_on_loopback_only_and_leaves_nothing(tmp_path: Path) -> None:
-    server = PostgresServer.start(tmp_path / "data")
-    try:
+    with PostgresServer.start(tmp_path / "data") as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute("CREATE TABLE kept (n int)")
         assert listening_addresses(server.port) == {"0100007F"}
-    finally:
-        server.stop()
     assert not server.identity.alive()
-    again = PostgresServer.start(tmp_path / "data", port=server.port, durable=True)
-    try:
-        with psycopg.connect(again.url()) as connection:
-            assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
-            assert connection.execute("SHOW fsync").fetchone() == ("on",)
-    finally:
-        again.stop()
+    with (
+        PostgresServer.start(tmp_path / "data", port=server.port, durable=True) as again,
+        psycopg.connect(again.url()) as connection,
+    ):
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
 
 
 def test_postgres_starts_after_a_hard_kill_though_its_pid_belongs_to_somebody_else_now(tmp_path: Path) -> None:
@@ -49,27 +45,20 @@ def test_postgres_starts_after_a_hard_kill_though_its_pid_belongs_to_somebody_el
     server.stop()
     lock = tmp_path / "data" / "postmaster.pid"
     lock.write_text(lock.read_text().replace(str(server.pid), str(os.getpid()), 1))
-    again = PostgresServer.start(tmp_path / "data")
-    again.stop()
+    PostgresServer.start(tmp_path / "data").stop()
 
 
 def test_valkey_never_evicts_and_keeps_budgets_over_a_restart_if_durable(tmp_path: Path) -> None:
-    server = ValkeyServer.start(tmp_path / "data", durable=True)
-    try:
-        client = redis.Redis.from_url(server.url, decode_responses=True)
-        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
-        client.set("balance", "1")
-        client.close()
+    with ValkeyServer.start(tmp_path / "data", durable=True) as server:
+        with redis.Redis.from_url(server.url, decode_responses=True) as client:
+            assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+            client.set("balance", "1")
         assert listening_addresses(server.port) == {"0100007F"}
-    finally:
-        server.stop()
-    again = ValkeyServer.start(tmp_path / "data", port=server.port, durable=True)
-    try:
-        client = redis.Redis.from_url(again.url)
+    with (
+        ValkeyServer.start(tmp_path / "data", port=server.port, durable=True) as again,
+        redis.Redis.from_url(again.url) as client,
+    ):
         assert client.get("balance") == b"1"
-        client.close()
-    finally:
-        again.stop()
 
 
 @pytest.mark.parametrize("kind", [PostgresServer, ValkeyServer])

@@ -74,16 +74,13 @@ def unreachable(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> Iterator[pyt
 @pytest.fixture(scope="module")
 def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """A Postgres that requires a password from every role except its owner."""
-    server = PostgresServer.start(tmp_path_factory.mktemp("guarded") / "data", outlives_starter=False)
-    try:
+    with PostgresServer.start(tmp_path_factory.mktemp("guarded") / "data", outlives_starter=False) as server:
         hba = server.data_dir / "pg_hba.conf"
         hba.write_text("host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
         with psycopg.connect(server.url(), autocommit=True) as owner:
             owner.execute("SELECT pg_reload_conf()")
             owner.execute("CREATE ROLE dpp_app LOGIN PASSWORD 'never used'")
         yield server
-    finally:
-        server.stop()
 
 
 @dataclass

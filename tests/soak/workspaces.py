@@ -27,15 +27,12 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dpp-soak-") as folder, sqs_server() as sqs, s3_server() as s3:
         root = Path(folder)
-        server = PostgresServer.start(root / "data", outlives_starter=False)
-        try:
+        with PostgresServer.start(root / "data", outlives_starter=False) as server:
             url = server.url("soak")
             with psycopg.connect(server.url(), autocommit=True) as admin:
                 admin.execute("CREATE DATABASE soak")
             migrate.upgrade(url)
             broken = _soak(Place(url, sqs, s3, root), options)
-        finally:
-            server.stop()
     print_line(f"{time.monotonic() - began:.0f} s")
     return print_result(broken, "every home has its former content, and no process is left over")
 

@@ -60,6 +60,12 @@ class _Server:
         """The pid of the server's first process, leader of its session and group."""
         return self.identity.pid
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def stop(self) -> None:
         """End the server and all its processes; nothing happens if it is gone already."""
         self.identity.end(self.stop_signal)
