@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import psycopg
 import pytest
 from moto import mock_aws
 
+from dpp.platform.db.postgres import Connection
 from dpp_cli import migrate
 from dpp_cli.local.servers import PostgresServer, ValkeyServer
 from dpp_cli.paths import FUNCTIONS
@@ -87,8 +89,7 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres_server(data_folder: Path) -> Iterator[PostgresServer]:
     """A Postgres server of this session, with a migrated template database."""
-    server = PostgresServer.start(data_folder / "data", outlives_starter=False)
-    try:
+    with PostgresServer.start(data_folder / "data", outlives_starter=False) as server:
         with psycopg.connect(server.url(), autocommit=True) as admin:
             # A worker that looks in on a database now and then costs time, and holds back what a VACUUM may mark.
             admin.execute("ALTER SYSTEM SET autovacuum = off")
@@ -97,18 +98,13 @@ def postgres_server(data_folder: Path) -> Iterator[PostgresServer]:
         migrate.upgrade(server.url("template_dpp"))
         prepare_template(server)
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="session")
 def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
     """A Valkey server of this session; tests share it and keep apart by their tenants."""
-    server = ValkeyServer.start(tmp_path_factory.mktemp("valkey") / "data", outlives_starter=False)
-    try:
+    with ValkeyServer.start(tmp_path_factory.mktemp("valkey") / "data", outlives_starter=False) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -145,6 +141,13 @@ def database_url(reused_database: ReusedDatabase) -> str:
     return reused_database.url()
 
 
+@pytest.fixture
+def connection(database_url: str) -> Iterator[Connection]:
+    """A connection to this test's database."""
+    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def aws() -> Iterator[None]:
     """S3 and SQS by moto, inside this process; no call reaches a real account."""
@@ -170,8 +173,5 @@ def world(database_url: str, valkey_server: ValkeyServer, aws: None) -> Iterator
 @pytest.fixture
 def api(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiClient]:
     """The HTTP functions, wired to this test's world."""
-    client = ApiClient(world, monkeypatch)
-    try:
+    with closing(ApiClient(world, monkeypatch)) as client:
         yield client
-    finally:
-        client.close()

@@ -1,6 +1,6 @@
 """Signatures of deliveries, and their events, which are those of polls (LIFE-6, LIFE-7, LIFE-10)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,7 +35,6 @@ from tests.lifecycle.poll_environment import (
     comment_path,
     issue,
     notification,
-    open_poll_environment,
     recorded,
     reply,
 )
@@ -48,12 +47,6 @@ FROM: dict[str, Callable[[WebhookEffects, Delivery], DeliveryResult]] = {
 }
 RECORDED = {"github": "github_delivery_issue_comment", "jira": "jira_delivery_updated", "slack": "slack_delivery_reply"}
 IGNORED = DeliveryResult(DeliveryOutcome.IGNORED)
-
-
-@pytest.fixture
-def post(database_url: str) -> Iterator[PollEnvironment]:
-    with open_poll_environment(database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """GitHub is polled with an ETag, and no failure loses or duplicates a notification (LIFE-6, LIFE-7)."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,19 +19,12 @@ from tests.lifecycle.poll_environment import (
     comment_id,
     comment_path,
     notification,
-    open_poll_environment,
     recorded,
     reply,
 )
 
 LATER = NOW + timedelta(minutes=2)
 MORE = {"etag": 'W/"one"', "link": f'<https://api.github.com{PAGE}2>; rel="next", <x>; rel="last"'}
-
-
-@pytest.fixture
-def post(database_url: str) -> Iterator[PollEnvironment]:
-    with open_poll_environment(database_url) as opened:
-        yield opened
 
 
 def tell(post: PollEnvironment, *pages: list[Any], etag: str = 'W/"one"') -> None:

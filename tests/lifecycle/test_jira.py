@@ -1,7 +1,6 @@
 """Jira is polled since the last check, and each update of an issue is one event (LIFE-6, LIFE-7)."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -11,17 +10,16 @@ import pytest
 from dpp.lifecycle.flow.intake.poller import PollOutcome
 from dpp.lifecycle.flow.ports import OUTCOME_HEADER, OutsideOutcome, OutsideReply
 from dpp.lifecycle.flow.sources.jira import text_of
-from tests.lifecycle.poll_environment import JQL, NOW, SEARCH, PollEnvironment, issue, open_poll_environment, reply
+from tests.lifecycle.poll_environment import JQL, NOW, SEARCH, PollEnvironment, issue, reply
 
 ED_1 = "jira:ED-1:2026-11-28T11:30:00.123Z"
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[PollEnvironment]:
-    with open_poll_environment(database_url) as opened:
-        opened.github_login, opened.jira_jql = None, JQL
-        yield opened
+def post(post: PollEnvironment) -> PollEnvironment:
+    post.github_login, post.jira_jql = None, JQL
+    return post
 
 
 def page(*issues: object, token: str | None = None) -> OutsideReply:

@@ -1,7 +1,6 @@
 """The poller may crash at any point, and a failing source does not affect the other (LIFE-6, LIFE-7, LIFE-11)."""
 
 import logging
-from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -23,7 +22,6 @@ from tests.lifecycle.poll_environment import (
     comment_path,
     issue,
     notification,
-    open_poll_environment,
     reply,
 )
 from tests.support.stored import existing
@@ -37,19 +35,18 @@ class Crash(BaseException):
 
 
 @pytest.fixture
-def post(database_url: str) -> Iterator[PollEnvironment]:
+def post(post: PollEnvironment) -> PollEnvironment:
     """Two sources with new items: two pages of GitHub, one of Jira."""
-    with open_poll_environment(database_url) as opened:
-        opened.jira_jql = JQL
-        link = {"link": f'<https://api.github.com{PAGE}2>; rel="next"'}
-        opened.outside.answers |= {
-            f"{PAGE}1": reply([notification(1)], headers={"etag": '"one"', **link}),
-            f"{PAGE}2": reply([notification(2)]),
-            comment_path(1): reply(comment(1)),
-            comment_path(2): reply(comment(2)),
-            SEARCH: reply({"issues": [issue("ED-1")], "isLast": True}),
-        }
-        yield opened
+    post.jira_jql = JQL
+    link = {"link": f'<https://api.github.com{PAGE}2>; rel="next"'}
+    post.outside.answers |= {
+        f"{PAGE}1": reply([notification(1)], headers={"etag": '"one"', **link}),
+        f"{PAGE}2": reply([notification(2)]),
+        comment_path(1): reply(comment(1)),
+        comment_path(2): reply(comment(2)),
+        SEARCH: reply({"issues": [issue("ED-1")], "isLast": True}),
+    }
+    return post
 
 
 class Fuse:

@@ -27,7 +27,7 @@ from dpp.workspaces.providers.s3_archives import S3Archives
 from dpp_cli.paths import ROOT
 from tests.auth_errors.api import AuthErrorsApi, insert_example_rows
 from tests.lifecycle.environment import ASKS, NOON, open_environment
-from tests.local.shell import OperatorShell, named_rows
+from tests.local.shell import OperatorShell
 from tests.support.operator_api import OperatorApi
 from tests.support.world import World
 from tests.workspaces.conftest import env, fleet
@@ -57,12 +57,6 @@ COMMANDS = _commands("tickets|ops|operator")
 OF_AUTH_ERRORS = _commands("auth-errors", "README.md", "docs/auth-errors.md")
 OF_WORKSPACES = _commands("workspaces", "README.md", "docs/workspaces.md")
 OF_LIFECYCLE = _commands("lifecycle", "docs/lifecycle.md")
-
-
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    monkeypatch.setenv("DPP_REPORTS_BUCKET", world.bucket)
-    return named_rows(monkeypatch, world.database_url)
 
 
 def test_every_command_that_is_shown_works(shell: OperatorShell) -> None:

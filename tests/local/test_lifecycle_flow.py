@@ -17,17 +17,12 @@ from dpp.lifecycle.flow.ports import OutsideReply, Role
 from dpp.lifecycle.flow.wake import WakeByInvocation
 from operate import handler as operate
 from tests.lifecycle.environment import ASKS, AT_WORK, FAILED, NOON, SUCCEEDED, Environment, open_environment
-from tests.local.shell import OperatorShell, named_rows
+from tests.local.shell import OperatorShell
 from tests.support.api import lambda_context
 from tests.support.world import World
 
 NOBODY = "task-20200101-001"
 ODD = "\x1b[2J[red]odd[/red] \x9b31m"
-
-
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    return named_rows(monkeypatch, world.database_url)
 
 
 @pytest.fixture
@@ -46,9 +41,8 @@ def asked(env: Environment, title: str = "unclear") -> str:
 
 
 def record_heartbeat(world: World, *roles: Role, seconds_ago: float = 0) -> None:
-    with world.database.connection() as connection:
-        for role in roles:
-            heartbeat.record(connection, role, world.now() - timedelta(seconds=seconds_ago))
+    for role in roles:
+        world.using(heartbeat.record, role, world.now() - timedelta(seconds=seconds_ago))
 
 
 class TestEvents:
@@ -411,10 +405,9 @@ class TestStatus:
         """LIFE-7."""
         assert shell.out("lifecycle", "sources").startswith("no source was ever polled")
         now = world.now()
-        with world.database.connection() as connection:
-            source_rows.polled(connection, Source.GITHUB, 'W/"a"', now, 60)
-            for _ in range(4):
-                source_rows.failed(connection, Source.JIRA, "JIRA_401", now, 960)
+        world.using(source_rows.polled, Source.GITHUB, 'W/"a"', now, 60)
+        for _ in range(4):
+            world.using(source_rows.failed, Source.JIRA, "JIRA_401", now, 960)
         lines = shell.out("lifecycle", "sources").splitlines()
         assert [" ".join(line.split()[-2:]) for line in lines[1:]][1] == "4 JIRA_401"
         assert ("in 5" in lines[1], "in 15 min  never" in lines[2]) == (True, True)

@@ -5,13 +5,9 @@ from uuid import UUID
 import pytest
 
 from dpp.platform.keys import api_keys, operator_keys
-from tests.local.shell import OperatorShell, named_rows
+from tests.local.shell import OperatorShell
+from tests.support.stored import existing
 from tests.support.world import World
-
-
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    return named_rows(monkeypatch, world.database_url)
 
 
 def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell, world: World) -> None:
@@ -20,11 +16,8 @@ def test_a_key_is_shown_once_and_opens_until_it_is_revoked(shell: OperatorShell,
     assert shell.data("operator", "list") == []
     token = shell.out("operator", "add", "kim@ops", "--label", "[red] laptop").strip()
     _, key_id, secret = token.split("_")
-    with world.database.connection() as connection:
-        who = operator_keys.verify(connection, token)
-        assert who is not None
-        assert who.operator_id == "kim@ops"
-        assert api_keys.verify(connection, token) is None
+    assert existing(world.using(operator_keys.verify, token)).operator_id == "kim@ops"
+    assert world.using(api_keys.verify, token) is None
 
     shown = shell.out("operator", "list")
     assert str(UUID(key_id)) in shown

@@ -12,13 +12,8 @@ from dpp.tickets.config import ReaperSettings
 from dpp.tickets.cycle import CycleEffects, run_cycle
 from dpp.tickets.process import ProcessEffects
 from dpp.tickets.reap import ReapEffects
-from tests.local.shell import OperatorShell, named_rows
+from tests.local.shell import OperatorShell
 from tests.support.world import World
-
-
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    return named_rows(monkeypatch, world.database_url)
 
 
 def cycle(world: World) -> str:

@@ -1,11 +1,9 @@
 """The charges of deleted runs stay in the books (D2, LIFE-8)."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,16 +29,15 @@ _KINDS = {
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
-        for tenant_id in TENANTS:
-            rows.add_tenant(opened, tenant_id)
-            opened.execute(
-                "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)"
-                " VALUES (gen_random_uuid(), %s, 10000000, 'x')",
-                (tenant_id,),
-            )
-        yield opened
+def connection(connection: Connection) -> Connection:
+    for tenant_id in TENANTS:
+        rows.add_tenant(connection, tenant_id)
+        connection.execute(
+            "INSERT INTO budget_credits (credit_id, tenant_id, amount_usd_micros, reason)"
+            " VALUES (gen_random_uuid(), %s, 10000000, 'x')",
+            (tenant_id,),
+        )
+    return connection
 
 
 def _row(kind: str, tenant_id: str, charge: int, days: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Every change of a run's row updates the sum of charges, which equals the sum of the rows (D2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -35,11 +35,10 @@ _CHANGES = {
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
-        for tenant_id in TENANTS:
-            add_tenant(opened, tenant_id)
-        yield opened
+def connection(connection: Connection) -> Connection:
+    for tenant_id in TENANTS:
+        add_tenant(connection, tenant_id)
+    return connection
 
 
 def _row(kind: str, tenant_id: str, charge: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Credits and the ledger position of a tenant (D2): first rows in Postgres, then the balance in Redis."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import LiteralString
@@ -22,12 +21,6 @@ from dpp.runs.model import Intent
 from dpp.runs.store import Guard
 from tests.support.stored import existing
 from tests.support.world import A_CREDIT, A_RESERVATION, World
-
-
-@pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    with psycopg.connect(database_url, autocommit=True) as opened:
-        yield opened
 
 
 @pytest.fixture

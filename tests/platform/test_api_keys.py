@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -20,11 +19,10 @@ _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
+def connection(connection: Connection) -> Connection:
     """A container's connection, with a tenant."""
-    with psycopg.connect(database_url, autocommit=True) as opened:
-        create_tenant(opened, "t_acme", "Acme", 77)
-        yield opened
+    create_tenant(connection, "t_acme", "Acme", 77)
+    return connection
 
 
 @pytest.fixture

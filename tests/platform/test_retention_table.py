@@ -1,7 +1,6 @@
 """The statements that a retention class is composed into (LIFE-8), on tables of the test's own."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,11 +28,10 @@ _HELD = Blocker("holds", "item", where="is_active")
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    with psycopg.connect(database_url, autocommit=True) as opened:
-        for statement in _SCHEMA.split(";\n"):
-            opened.execute(statement.encode())
-        yield opened
+def connection(connection: Connection) -> Connection:
+    for statement in _SCHEMA.split(";\n"):
+        connection.execute(statement.encode())
+    return connection
 
 
 def _add(connection: Connection, *ids: int, at: datetime | None = _OLD, kind: str = "A") -> None:

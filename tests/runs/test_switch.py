@@ -1,7 +1,6 @@
 """The execution switch (TIX-1): the newest decision of a scope applies, in whatever order decisions arrive."""
 
 import itertools
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,12 +16,6 @@ from dpp.runs.operations.switch import Decision, DecisionConflict, DecisionOutco
 
 APPLIED, REPEATED, SUPERSEDED = DecisionOutcome
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def connection(database_url: str) -> Iterator[Connection]:
-    with psycopg.connect(database_url, autocommit=True, prepare_threshold=None) as opened:
-        yield opened
 
 
 def _decision(**changes: Any) -> Switch:

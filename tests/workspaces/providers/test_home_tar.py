@@ -20,13 +20,6 @@ from tests.workspaces.homes import names_in, no_heartbeat, pack_and_unpack, pack
 IS_ROOT = os.geteuid() == 0
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
 # Kept properties.
 
 

@@ -17,13 +17,6 @@ from tests.workspaces.homes import no_heartbeat, packed, plain_of, unpack
 ROOT_MEMBER = Member(Kind.FOLDER, (), 0o755, 0, 0, 10**9)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
 def _reason_for(archive: bytes) -> str | None:
     """The reason of the terminal refusal; None if the archive is accepted."""
     try:
