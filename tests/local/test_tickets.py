@@ -12,7 +12,7 @@ from dpp.tickets import stop, store
 from dpp.tickets.machine import TicketStatus
 from dpp.tickets.model import REAPER, RequestType, Ticket
 from dpp.tickets.store import NewTicket
-from tests.local.shell import OperatorShell, named_rows
+from tests.local.shell import OperatorShell
 from tests.support.stored import existing
 from tests.support.world import World
 
@@ -20,23 +20,14 @@ DAY = 86_400
 AN_ID = "8a7f4e52-7d0c-4b7e-9f57-2f8f2f6f4c11"
 
 
-@pytest.fixture
-def shell(world: World, monkeypatch: pytest.MonkeyPatch) -> OperatorShell:
-    """A shell whose environment names the database and the reports bucket."""
-    monkeypatch.setenv("DPP_REPORTS_BUCKET", world.bucket)
-    return named_rows(monkeypatch, world.database_url)
-
-
 def taken(world: World, count: int = 1, *, seconds_ago: float = DAY + 60) -> list[Ticket]:
     """Tickets that a processor took so long ago and never ended."""
     then = world.now() - timedelta(seconds=seconds_ago)
     found = []
-    with world.database.connection() as connection:
-        for _ in range(count):
-            new = NewTicket(uuid4(), RequestType.EXECUTION_ENABLE, {}, "why", "kim")
-            store.file_ticket(connection, new, then)
-            ticket = existing(store.take_open(connection, "OPS_CYCLE/gone", then))
-            found.append(ticket)
+    for _ in range(count):
+        new = NewTicket(uuid4(), RequestType.EXECUTION_ENABLE, {}, "why", "kim")
+        world.using(store.file_ticket, new, then)
+        found.append(existing(world.using(store.take_open, "OPS_CYCLE/gone", then)))
     return found
 
 
@@ -91,7 +82,7 @@ def test_params_are_read_as_their_type_has_them(
         (("EXECUTION_ENABLE", "--param", "pack_type=pdf"), "--param pack_type: Input should be 'ocr'"),
         (("EXECUTION_ENABLE", "--param", "pack_type=ocr", "--param", "pack_type=url"), "was given twice"),
         (("BUDGET_CREDIT",), "--param tenant_id: Field required; --param amount_usd: Field required"),
-        (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=0"), "must be greater than 0"),
+        (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=0"), "must be above zero"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a", "--param", "amount_usd=1e3"), "decimal string"),
         (("BUDGET_CREDIT", "--param", "tenant_id=a b", "--param", "amount_usd=1"), "tenant_id: String should"),
         (("DLQ_REDRIVE", "--param", "limit=many"), "--param limit: Input should be a valid integer"),

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, model_validator
 
-from dpp.money.micros import AmountError, parse_usd
+from dpp.money.micros import parse_usd, positive_usd
 from dpp.platform.config import Settings, variable
 
 _TENANT = r"^[A-Za-z0-9_-]{1,64}$"
@@ -169,19 +169,10 @@ class ChannelSettings(Settings):
     )
 
 
-def _amount(text: str) -> str:
-    try:
-        if parse_usd(text) == 0:
-            raise ValueError("must be above zero")
-    except AmountError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
 class TaskLimitSettings(Settings):
     """The limits of an attempt at a task, and the number of attempts."""
 
-    max_cost_usd: Annotated[str, AfterValidator(_amount)] = variable(
+    max_cost_usd: Annotated[str, AfterValidator(positive_usd)] = variable(
         "DPP_LIFECYCLE_TASK_MAX_COST_USD", "The maximum cost of one attempt at a task, in US dollars.", "0.0500"
     )
     timebox_sec: int = variable(

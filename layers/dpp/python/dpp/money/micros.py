@@ -35,6 +35,13 @@ def parse_usd(amount: str) -> int:
     return micros
 
 
+def positive_usd(amount: str) -> str:
+    """The amount itself, which `parse_usd` accepts and which is not zero. Raises ValueError."""
+    if parse_usd(amount) == 0:
+        raise ValueError("must be above zero")
+    return amount
+
+
 def format_usd(micros: int) -> str:
     """Four places for display (RUN-10): `250000` is `"0.2500"`.
 

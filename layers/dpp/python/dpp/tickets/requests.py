@@ -5,23 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from dpp.money.micros import AmountError, parse_usd
+from dpp.money.micros import positive_usd
 from dpp.packs.contract import PackType
 from dpp.platform.http.fields import CanonicalUuid
 from dpp.tickets.model import RequestType
 
 MAX_REDRIVEN = 100
 """The number of messages that one ops cycle has time for."""
-
-
-def _amount(text: str) -> str:
-    try:
-        micros = parse_usd(text)
-    except AmountError as error:
-        raise ValueError(str(error)) from None
-    if micros == 0:
-        raise ValueError("must be greater than 0")
-    return text
 
 
 class Params(BaseModel):
@@ -40,7 +30,7 @@ class BudgetCreditParams(Params):
     """BUDGET_CREDIT: US dollars as text, with at most 4 decimal places."""
 
     tenant_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    amount_usd: Annotated[str, StringConstraints(strict=True), AfterValidator(_amount)]
+    amount_usd: Annotated[str, StringConstraints(strict=True), AfterValidator(positive_usd)]
 
 
 class DlqRedriveParams(Params):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dpp.money.micros import AmountError, parse_usd
+from dpp.money.micros import positive_usd
 from dpp.packs.contract import PackType
 from dpp.platform.ids import TRACE_ID_PATTERN
 from dpp.runs.machine import MoneyState, Status
@@ -14,16 +14,6 @@ PROFILE_VERSION: Literal["PROFILE_DPP_0_4_2_2"] = "PROFILE_DPP_0_4_2_2"
 POLL_INTERVAL_MS = 1_500
 INLINE_LIMIT_BYTES = 262_144
 PRESIGNED_URL_TTL_SECONDS = 600
-
-
-def _positive_amount(text: str) -> str:
-    try:
-        micros = parse_usd(text)
-    except AmountError as error:
-        raise ValueError(str(error)) from None
-    if micros == 0:
-        raise ValueError("must be above zero")
-    return text
 
 
 UsdAmount = Annotated[
@@ -35,7 +25,7 @@ UsdAmount = Annotated[
         # The parser's rule, for clients generated from the schema, except for the last 7 of 9 007 million US dollars.
         json_schema_extra={"pattern": r"^(?!0(\.0+)?$)(0|[1-9][0-9]{0,8}|[1-8][0-9]{9})(\.[0-9]{1,4})?$"},
     ),
-    AfterValidator(_positive_amount),
+    AfterValidator(positive_usd),
 ]
 Usd = Annotated[str, Field(pattern=r"^-?[0-9]+\.[0-9]{4}$", description="US dollars with 4 places.")]
 TraceId = Annotated[str, Field(pattern=f"^{TRACE_ID_PATTERN}$")]
