@@ -1,6 +1,7 @@
 """One set of servers for the whole matrix: new ones would take longer than a test."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -21,9 +22,6 @@ def crashes(postgres_server: PostgresServer, valkey_server: ValkeyServer) -> Ite
     with (
         World.open(url, redis_url, sqs=MemorySqs(), s3=MemoryS3()) as world,
         psycopg.connect(url, autocommit=True) as admin,
+        closing(RunCrashes(world, admin)) as opened,
     ):
-        opened = RunCrashes(world, admin)
-        try:
-            yield opened
-        finally:
-            opened.close()
+        yield opened

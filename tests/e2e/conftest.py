@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,5 @@ def _documented(path: str) -> str:
 @pytest.fixture(scope="session")
 def platform() -> Iterator[Platform]:
     """The deployed stack; an error that says what to do where it isn't up."""
-    opened = Platform(running_state())
-    try:
+    with closing(Platform(running_state())) as opened:
         yield opened
-    finally:
-        opened.close()

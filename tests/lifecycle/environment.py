@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -235,12 +235,8 @@ class Environment(Stored):
 
 @contextmanager
 def open_environment(url: str) -> Iterator[Environment]:
-    database = Database(url)
-    try:
-        with psycopg.connect(url, autocommit=True) as admin:
-            yield Environment(url, database, admin)
-    finally:
-        database.close()
+    with closing(Database(url)) as database, psycopg.connect(url, autocommit=True) as admin:
+        yield Environment(url, database, admin)
 
 
 TABLES = tuple(

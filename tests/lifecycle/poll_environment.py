@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,11 +128,8 @@ class PollEnvironment:
 
 @contextmanager
 def open_poll_environment(url: str) -> Iterator[PollEnvironment]:
-    database = Database(url)
-    try:
+    with closing(Database(url)) as database:
         yield PollEnvironment(url, database)
-    finally:
-        database.close()
 
 
 # GitHub

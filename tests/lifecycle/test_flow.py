@@ -1,6 +1,7 @@
 """Events, tasks and their objects (LIFE-1 … LIFE-4, LIFE-12), with planned runs."""
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -227,8 +228,5 @@ def test_completed_task_is_not_written_again(env: Environment) -> None:
                 env.bucket.before_put = lambda key: pytest.fail(f"{key} was written")
             return env.task_runs.report(run_id)
 
-    database = type(env.database)(env.url)
-    try:
+    with closing(type(env.database)(env.url)) as database:
         assert env.run_tasks(env.runner_effects(database=database, task_runs=Sleepy())).lost == 1
-    finally:
-        database.close()

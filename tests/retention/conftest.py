@@ -1,6 +1,7 @@
 """An environment per test."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,8 +12,5 @@ from tests.retention.environment import Environment
 @pytest.fixture
 def env(database_url: str) -> Iterator[Environment]:
     """An empty environment with the default rules and small batches."""
-    database = Database(database_url)
-    try:
+    with closing(Database(database_url)) as database:
         yield Environment(database_url, database)
-    finally:
-        database.close()

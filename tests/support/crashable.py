@@ -57,11 +57,8 @@ class SharedSessions(Database):
 @contextmanager
 def crashable_database(url: str, injector: FaultInjector) -> Iterator[Database]:
     """The database of a process, closed when the process ends."""
-    database = CrashableDatabase(url, injector)
-    try:
+    with closing(CrashableDatabase(url, injector)) as database:
         yield database
-    finally:
-        database.close()
 
 
 class CrashableDatabase(SharedSessions):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -155,8 +155,5 @@ def open_environment(url: str) -> Iterator[Environment]:
     """An environment on this database, with its own bucket."""
     bucket, s3 = f"reports-{uuid4().hex}", boto3.client("s3")
     s3.create_bucket(Bucket=bucket)
-    database = Database(url)
-    try:
+    with closing(Database(url)) as database:
         yield Environment(url, database, bucket, s3, ObjectStore(bucket, lambda: s3))
-    finally:
-        database.close()

@@ -276,8 +276,8 @@ class TestReaper:
         assert answer.headers["Retry-After"] == "10"
 
     def test_breaker_is_reported_and_confirmed(self, env: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-        client = OperatorApi(env.database, env.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}, monkeypatch)
-        try:
+        environ = env.environ() | {"DPP_TICKET_REAPER_BREAKER_COUNT": "1"}
+        with closing(OperatorApi(env.database, environ, monkeypatch)) as client:
             for _ in range(2):
                 env.stale()
             answer = client.send("POST", "/api/tickets/reaper/run")
@@ -285,8 +285,6 @@ class TestReaper:
             assert answer.headers["X-DPP-Reaper-Breaker"] == "TRIPPED"
             answer = client.send("POST", "/api/tickets/reaper/run", {"confirm_stale_count": 2})
             assert answer.body["cleaned_count"] == 2
-        finally:
-            client.close()
 
     @pytest.mark.parametrize("name", ["x", "..%2f..%2fetc", "reaper_20260123_210000.json", "a" * 300])
     def test_unknown_snapshot_is_404(self, refusing: OperatorApi, name: str) -> None:

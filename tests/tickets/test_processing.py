@@ -1,5 +1,6 @@
 """Processing of tickets (TIX-6): in order, once, and again after a crashed processor."""
 
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -159,12 +160,9 @@ def test_ticket_ended_meanwhile_keeps_its_result(env: Environment) -> None:
     # The reaper is another process with its own connection.
     env.executor.does = reaped
     processing = env.process_effects()
-    other = env.new_database()
-    try:
+    with closing(env.new_database()) as other:
         report = ProcessReport()
         process_tickets(replace(processing, database=other), "OPS_CYCLE/slow", report)
-    finally:
-        other.close()
     assert outcomes(report) == [TicketOutcome.LOST]
     assert env.ticket(ticket).current_status is TicketStatus.FAILED
 

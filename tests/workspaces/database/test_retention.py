@@ -1,6 +1,7 @@
 """Retention of workspaces (LIFE-8): events by week, and rows that are cleaned up."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -18,10 +19,8 @@ _PARTS = """SELECT count(*) FROM pg_inherits WHERE inhparent = 'workspace_events
 
 @pytest.fixture
 def connection(database_url: str) -> Iterator[Connection]:
-    database = Database(database_url)
-    with database.connection() as opened:
+    with closing(Database(database_url)) as database, database.connection() as opened:
         yield opened
-    database.close()
 
 
 def _count(connection: Connection, table: str) -> int:

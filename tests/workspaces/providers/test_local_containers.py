@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -88,11 +89,8 @@ class _Environment:
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[_Environment]:
     """An environment whose processes end with the test."""
-    opened = _Environment(tmp_path)
-    try:
+    with closing(_Environment(tmp_path)) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 def _is_living(pid: int) -> bool:
@@ -305,15 +303,12 @@ def test_observing_a_fleet_reads_proc_once(env: _Environment, monkeypatch: pytes
 
 
 def test_stop_keeps_other_containers(env: _Environment, tmp_path: Path) -> None:
-    other = _Environment(tmp_path / "other")
-    try:
+    with closing(_Environment(tmp_path / "other")) as other:
         for one in (env, other):
             one.start(one.containers())
         env.containers().stop(env.workspace_id)
         assert not env.is_running()
         assert other.is_running()
-    finally:
-        other.close()
 
 
 def test_process_with_an_invalid_name_is_no_container(env: _Environment) -> None:
