@@ -353,8 +353,7 @@ class TestWakeQueue:
             closing(AuthErrorsApi(database, environ, monkeypatch)) as client,
         ):
             assert client.report().status == 201
-            with database.connection() as connection:
-                assert tables.lag(connection).unpublished == 1
+            assert database.using(tables.lag).unpublished == 1
         assert "publisher not woken" in caplog.text
 
 

@@ -392,9 +392,8 @@ class TestDead:
         env.handlers.update(HANDLERS)
         env.recover(rounds=3)
         assert env.status(auth_error_id) is AuthErrorStatus.RETRY
-        with env.database.connection() as connection:
-            (dead,) = tables.dead_ids(connection, 10)
-            assert tables.revive(connection, dead, env.now)
+        (dead,) = env.using(tables.dead_ids, 10)
+        assert env.using(tables.revive, dead, env.now)
         env.recover(rounds=3)
         assert env.status(auth_error_id) is AuthErrorStatus.ANALYSIS_COMPLETED
         assert len(env.dead_letters()) == 1

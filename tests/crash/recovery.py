@@ -42,14 +42,11 @@ def recover(env: Environment) -> bool:
 
 def is_idle(env: Environment) -> bool:
     """No run is open, nothing is reserved, no message is left, and every persistent client is accepted."""
-    with env.world.database.connection() as connection:
-        alive = connection.execute(
-            "SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'"
-        ).fetchone()
+    alive = env.world.sql("SELECT count(*) FROM runs WHERE finalize_stage IS DISTINCT FROM 'COMMITTED'")
     ledger = env.world.ledger
     reserved = [ledger.client.hlen(ledger.keys.reservation_amounts(tenant.tenant_id)) for tenant in env.tenants]
     waiting = [client for client in env.clients if client.persistent and not client.accepted]
-    return alive == (0,) and not any(reserved) and not waiting and env.messages() == 0
+    return alive == [(0,)] and not any(reserved) and not waiting and env.messages() == 0
 
 
 def retire(env: Environment) -> None:

@@ -87,11 +87,10 @@ def test_d2_a_reservation_whose_hour_passes_while_its_worker_works_is_settled_as
     def an_hour_passes() -> None:
         assert client.delete(keys.reservation(run.tenant_id, run.id)) == 1
         client.zincrby(keys.reservation_ages(run.tenant_id), -3_700_000, run.id)
-        with world.database.connection() as connection:  # the heartbeat has kept the lease
-            connection.execute(
-                "UPDATE runs SET created_at = created_at - interval '2 hours', "
-                "lease_expires_at = now() + interval '2 minutes'"
-            )
+        world.sql(  # the heartbeat has kept the lease
+            "UPDATE runs SET created_at = created_at - interval '2 hours', "
+            "lease_expires_at = now() + interval '2 minutes'"
+        )
         assert sweep(world.finalize_effects(), world.new_database()).seen == 0
         assert reconcile(world.reconcile_effects(), world.new_database()).orphans.seen == 0
 

@@ -100,9 +100,7 @@ def assert_heals(world: World, tenant: Tenant) -> None:
     refund_orphans(world.reconcile_effects(), tenant.tenant_id, BatchReport(), age_seconds=-2)
     work(world)
     sweep(world.finalize_effects(), world.new_database(), now=ahead)
-    with world.database.connection() as connection:
-        states = {row[0] for row in connection.execute("SELECT status FROM runs")}
-    assert states <= TERMINAL
+    assert {status for (status,) in world.sql("SELECT status FROM runs")} <= TERMINAL
     position = world.position(tenant)
     assert position.balanced
     assert position.open_reservations_usd_micros == 0

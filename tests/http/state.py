@@ -24,14 +24,12 @@ class Footprint:
 def footprint(world: World, tenant: Tenant) -> Footprint:
     """Read the current state."""
     redis, tenant_id = world.ledger.client, tenant.tenant_id
-    with world.database.connection() as connection:
-        counts = connection.execute("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)").fetchone()
-    assert counts is not None
+    ((runs, inputs),) = world.sql("SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_inputs)")
     reserved = redis.hgetall(world.ledger.keys.reservation_amounts(tenant_id))
     return Footprint(
         position=world.position(tenant),
-        runs=counts[0],
-        inputs=counts[1],
+        runs=runs,
+        inputs=inputs,
         messages=message_count(world),
         locks=tuple(str(key) for key in redis.scan_iter(f"idem_lock:{tenant_id}:*", count=10_000)),
         reservations={str(run): str(amount) for run, amount in reserved.items()},

@@ -110,17 +110,14 @@ def test_the_use_of_a_key_is_written_rarely(api: ApiClient, world: World) -> Non
     first = _version_of_the_key(world)
     api.read(tenant, "no-run")
     assert _version_of_the_key(world) == first
-    with world.database.connection() as connection:
-        [row] = connection.execute("SELECT last_used_at, key_hash FROM api_keys").fetchall()
-    assert row[0] is not None
-    assert re.fullmatch("[0-9a-f]{64}", row[1])
-    assert row[1] not in tenant.token
+    [(last_used_at, key_hash)] = world.sql("SELECT last_used_at, key_hash FROM api_keys")
+    assert last_used_at is not None
+    assert re.fullmatch("[0-9a-f]{64}", key_hash)
+    assert key_hash not in tenant.token
 
 
 def _version_of_the_key(world: World) -> str:
-    with world.database.connection() as connection:
-        [row] = connection.execute("SELECT xmin::text || ctid::text FROM api_keys").fetchall()
-    return str(row[0])
+    return str(world.sql("SELECT xmin::text || ctid::text FROM api_keys"))
 
 
 def _key_of(world: World, key_status: str, tenant_status: str) -> str:

@@ -36,15 +36,14 @@ def test_after_a_credit_the_same_key_works_at_once(api: ApiClient, world: World)
     """RUN-4: a 402 releases its lock, so a retry does not wait."""
     tenant = world.tenant(credit_usd_micros=1)
     assert api.submit(tenant, a_body(), key=KEY).status == 402
-    with world.database.connection() as connection:
-        credit(
-            connection,
-            world.ledger,
-            credit_id=uuid4(),
-            tenant_id=tenant.tenant_id,
-            amount_usd_micros=A_RESERVATION,
-            reason="for a test",
-        )
+    world.using(
+        credit,
+        world.ledger,
+        credit_id=uuid4(),
+        tenant_id=tenant.tenant_id,
+        amount_usd_micros=A_RESERVATION,
+        reason="for a test",
+    )
     answer = api.submit(tenant, a_body(), key=KEY)
     assert (answer.status, answer.costs()[2]) == (202, "0.0000")
 
@@ -58,12 +57,10 @@ def test_a_balance_of_1e14_micros_survives_a_reservation(api: ApiClient, world: 
 
 def test_the_default_limit_is_60_requests_a_minute(api: ApiClient, world: World) -> None:
     """RUN-14."""
-    with world.database.connection() as connection:
-        default = connection.execute(
-            "SELECT column_default FROM information_schema.columns"
-            " WHERE table_name = 'tenants' AND column_name = 'rate_limit_per_minute'"
-        ).fetchone()
-    assert default == ("60",)
+    assert world.sql(
+        "SELECT column_default FROM information_schema.columns"
+        " WHERE table_name = 'tenants' AND column_name = 'rate_limit_per_minute'"
+    ) == [("60",)]
     answer = api.read(world.tenant(rate_limit_per_minute=60), "no-run")
     assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == ("60", "59")
 

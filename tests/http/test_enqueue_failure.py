@@ -16,6 +16,7 @@ from tests.http.faulty import Faulty, assert_heals
 from tests.http.state import message_count, raw_messages, work
 from tests.support.api import ApiClient, a_body
 from tests.support.proxy import Fault
+from tests.support.stored import existing
 from tests.support.world import World, a_request
 
 KEY = "a-key-of-mine"
@@ -113,10 +114,8 @@ def test_a_worker_that_just_leased_the_run_keeps_it(world: World) -> None:
     def lease() -> None:
         [body] = raw_messages(world)
         message = RunMessage.model_validate_json(body)
-        with world.database.connection() as connection:
-            run = store.find(connection, message.tenant_id, message.run_id)
-            assert run is not None
-            assert store.start_processing(connection, run, "lease-of-the-worker")
+        run = existing(world.using(store.find, message.tenant_id, message.run_id))
+        assert world.using(store.start_processing, run, "lease-of-the-worker")
 
     effects = SubmitEffects(world.database, world.ledger, _WorkerWasFaster(world, lease))
     accepted = submit(a_request(tenant), effects)
@@ -149,9 +148,7 @@ def test_an_unfinished_refund_is_finished_by_the_jobs(api: ApiClient, world: Wor
         assert answer.costs() == ("0.0000", "0.0000", "9.7500", "0"), fault
         broken.heal()
         assert_heals(world, tenant)
-        with world.database.connection() as connection:
-            run = store.find(connection, tenant.tenant_id, UUID(answer.body["run_id"]))
-        assert run is not None
+        run = existing(world.using(store.find, tenant.tenant_id, UUID(answer.body["run_id"])))
         # Claimed: refunded, and the key is free. Not claimed: reconcile sent the message, and the run keeps the key.
         again = api.submit(tenant, a_body(), key=KEY)
         assert again.status == 202

@@ -80,10 +80,7 @@ def test_a_submit_that_fails_after_its_reservation_costs_nothing(api: ApiClient,
         again = api.submit(tenant, a_body(), key=KEY)
         assert again.status == 202, fault
         assert_heals(world, tenant)
-        with world.database.connection() as connection:
-            runs = connection.execute(
-                "SELECT run_id::text FROM runs WHERE tenant_id = %s", [tenant.tenant_id]
-            ).fetchall()
+        runs = world.sql("SELECT run_id::text FROM runs WHERE tenant_id = %s", [tenant.tenant_id])
         assert runs == [(again.body["run_id"],)], fault
         assert api.read(tenant, again.body["run_id"]).body["status"] == "COMPLETED"
         assert world.position(tenant).charges_usd_micros == 50_000

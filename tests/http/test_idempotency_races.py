@@ -46,8 +46,7 @@ def outcome_of(request: SubmitRequest, effects: SubmitEffects) -> Submitted | Ru
 
 def assert_one_of_each(world: World, tenant: Tenant) -> None:
     """One row, one reservation, one message, a balanced ledger, no lock."""
-    with world.database.connection() as connection:
-        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+    assert world.sql("SELECT count(*) FROM runs") == [(1,)]
     position = world.position(tenant)
     assert position.balanced
     assert position.open_reservations_usd_micros == A_RESERVATION

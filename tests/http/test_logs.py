@@ -252,8 +252,7 @@ def test_an_unavailable_dependency_is_logged_by_name_only(api: ApiClient, logs: 
 
 
 def _expire_leases(world: World) -> None:
-    with world.database.connection() as connection:
-        connection.execute("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
+    world.sql("UPDATE runs SET lease_expires_at = now() - interval '1 second'")
 
 
 def _assert_clean(logs: Logs, tenant: Tenant) -> None:

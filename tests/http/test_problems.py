@@ -31,8 +31,7 @@ def conflict(api: ApiClient, tenant: Tenant, _world: World) -> Answer:
 def expired(api: ApiClient, tenant: Tenant, world: World) -> Answer:
     """Read a run past its retention."""
     run_id = api.submit(tenant, RUN).body["run_id"]
-    with world.database.connection() as connection:
-        connection.execute("UPDATE runs SET retention_until = now()")
+    world.sql("UPDATE runs SET retention_until = now()")
     return api.read(tenant, run_id)
 
 

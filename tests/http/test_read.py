@@ -186,12 +186,11 @@ def test_an_open_claim_is_not_in_the_response(api: ApiClient, world: World) -> N
     """RUN-10, D3: status, cost and result are those that were committed."""
     tenant = world.tenant()
     run = world.leased(tenant)
-    with world.database.connection() as connection:
-        connection.execute(
-            "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 't', finalize_claimed_at = now(),"
-            " finalize_outcome = 'COMPLETED', finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 1,"
-            " result_bucket = 'b', result_key = 'k', result_sha256 = repeat('a', 64)"
-        )
+    world.sql(
+        "UPDATE runs SET finalize_stage = 'CLAIMED', finalize_token = 't', finalize_claimed_at = now(),"
+        " finalize_outcome = 'COMPLETED', finalize_money_state = 'SETTLED', finalize_charge_usd_micros = 1,"
+        " result_bucket = 'b', result_key = 'k', result_sha256 = repeat('a', 64)"
+    )
     answer = api.read(tenant, run.id)
     assert (answer.body["status"], answer.body["cost"]["used_usd"]) == ("PROCESSING", "0.0000")
     assert not {"result", "problem"} & set(answer.body)

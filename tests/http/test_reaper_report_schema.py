@@ -120,9 +120,8 @@ def test_the_reports_of_the_reaper_fit_the_schema(world: World) -> None:
     settings = ReaperSettings.load({})
     effects = ReapEffects(world.database, world.storage, settings.zone)
     then = world.now() - timedelta(days=2)
-    with world.database.connection() as connection:
-        store.file_ticket(connection, NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "why", "kim"), then)
-        store.take_open(connection, "OPS_CYCLE/x", then)
+    world.using(store.file_ticket, NewTicket(uuid4(), RequestType.DLQ_REDRIVE, {}, "why", "kim"), then)
+    world.using(store.take_open, "OPS_CYCLE/x", then)
     runs = [reap(ReapRequest("kim", settings.rules, dry_run=dry_run), effects) for dry_run in (True, False, False)]
     written = [json.loads(run.report.to_json()) for run in runs]
     for run in runs[1:]:

@@ -86,8 +86,7 @@ def test_after_retention_the_owner_reads_410_and_others_404(api: ApiClient, worl
     run_id = api.submit(owner, a_body()).body["run_id"]
     work(world)
     assert api.read(owner, run_id).status == 200
-    with world.database.connection() as connection:
-        connection.execute("UPDATE runs SET retention_until = now() - interval '1 second'")
+    world.sql("UPDATE runs SET retention_until = now() - interval '1 second'")
     gone = api.read(owner, run_id)
     assert (gone.status, gone.body["reason_code"], gone.body["run_id"]) == (410, "RUN_EXPIRED", run_id)
     assert gone.costs() == ("0.2500", "0.0500", "9.9500", "7")
@@ -100,10 +99,8 @@ def test_retention_is_30_days_from_the_submit(api: ApiClient, world: World) -> N
     """RUN-12: a second earlier the run can be read."""
     owner = world.tenant()
     run_id = api.submit(owner, a_body()).body["run_id"]
-    with world.database.connection() as connection:
-        days = connection.execute("SELECT retention_until - created_at = interval '30 days' FROM runs")
-        assert days.fetchone() == (True,)
-        connection.execute("UPDATE runs SET retention_until = now() + interval '1 hour'")
+    assert world.sql("SELECT retention_until - created_at = interval '30 days' FROM runs") == [(True,)]
+    world.sql("UPDATE runs SET retention_until = now() + interval '1 hour'")
     assert api.read(owner, run_id).status == 200
 
 

@@ -10,6 +10,7 @@ from dpp.runs import store, submit_store
 from dpp.runs.admission import LOCK_TTL_SECONDS, MAPPING_TTL_SECONDS
 from tests.http.state import footprint, raw_messages, work
 from tests.support.api import ApiClient, a_body
+from tests.support.stored import existing
 from tests.support.world import A_CREDIT, A_RESERVATION, World
 
 KEY = "a-key-of-mine"
@@ -47,10 +48,8 @@ def test_a_submit_reserves_inserts_and_enqueues_once(api: ApiClient, world: Worl
     position = world.position(tenant)
     assert position.balanced
     assert position.open_reservations_usd_micros == A_RESERVATION
-    with world.database.connection() as connection:
-        run = store.find(connection, tenant.tenant_id, UUID(answer.body["run_id"]))
-        enqueued = connection.execute("SELECT enqueued_at FROM runs").fetchall()
-    assert run is not None
+    run = existing(world.using(store.find, tenant.tenant_id, UUID(answer.body["run_id"])))
+    enqueued = world.sql("SELECT enqueued_at FROM runs")
     assert (run.status, run.money_state, run.version) == ("QUEUED", "RESERVED", 0)
     assert len(enqueued) == 1
     assert enqueued[0][0] is not None

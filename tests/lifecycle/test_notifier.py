@@ -1,6 +1,7 @@
 """The notifier's messages, their order, and what happens to refused ones (LIFE-5, LIFE-10)."""
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -57,8 +58,7 @@ def test_by_an_incoming_webhook_every_message_names_its_task(env: Environment) -
 
 
 def test_a_report_has_no_task_and_goes_to_the_channel(env: Environment) -> None:
-    with env.database.connection() as connection, connection.transaction():
-        store.add_message(connection, NewMessage(MessageKind.REPORT, None, "report/2026-03-01", "All is well"), env.now)
+    env.using(store.add_message, NewMessage(MessageKind.REPORT, None, "report/2026-03-01", "All is well"), env.now)
     env.notify()
     assert env.slack.posts[0]["text"] == "All is well"
     assert env.slack.posts[0]["channel"] == "C0HOME"
@@ -144,7 +144,6 @@ def test_tick_stops_early_while_slack_is_down(env: Environment) -> None:
 def test_leased_message_is_not_sent_by_another_notifier(env: Environment) -> None:
     env.emit("a task")
     env.dispatch()
-    other = type(env.database)(env.url)
     seen: list[int] = []
 
     def replies(_sent: dict[str, Any]) -> None:
@@ -152,10 +151,8 @@ def test_leased_message_is_not_sent_by_another_notifier(env: Environment) -> Non
             seen.append(env.notify(other).sent)
 
     env.slack.replies = replies
-    try:
+    with closing(type(env.database)(env.url)) as other:
         assert env.notify().sent == 1
-    finally:
-        other.close()
     assert seen == [0]
     assert len(env.slack.posts) == 1
 
@@ -163,7 +160,6 @@ def test_leased_message_is_not_sent_by_another_notifier(env: Environment) -> Non
 def test_thread_of_the_first_commit_is_kept_after_a_double_send(env: Environment) -> None:
     """The first notifier was suspended past its lease."""
     env.started(plan=["AT_WORK"], ticks=0)
-    other = type(env.database)(env.url)
     seen: list[int] = []
 
     def replies(_sent: dict[str, Any]) -> None:
@@ -173,10 +169,8 @@ def test_thread_of_the_first_commit_is_kept_after_a_double_send(env: Environment
             seen[0] = env.notify(other).sent
 
     env.slack.replies = replies
-    try:
+    with closing(type(env.database)(env.url)) as other:
         report = env.notify()
-    finally:
-        other.close()
     assert (seen, report.sent, report.repeated) == ([1], 0, 1)
     assert env.rows("SELECT thread_ts FROM lifecycle_threads") == [("1700000000.000001",)]
 
@@ -215,6 +209,5 @@ def test_a_thread_that_can_t_be_kept_is_not(env: Environment) -> None:
 
 
 def test_the_longest_body_fits_a_request(env: Environment) -> None:
-    with env.database.connection() as connection, connection.transaction():
-        store.add_message(connection, NewMessage(MessageKind.REPORT, None, "report/1", "&" * 4_000), env.now)
+    env.using(store.add_message, NewMessage(MessageKind.REPORT, None, "report/1", "&" * 4_000), env.now)
     assert env.notify().sent == 1

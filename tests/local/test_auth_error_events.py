@@ -87,15 +87,12 @@ class TestEvents:
         monkeypatch.delenv("DPP_AUTH_ERROR_WAKE_QUEUE_URL")
         died(world, machinery)
         never = reported(world)
-        with world.database.connection() as connection:
-            for change in (
-                "status = 'PROCESSING', next_retry_at = NULL, processing_owner = gen_random_uuid(),"
-                " processing_since = now()",
-                "status = 'DEAD', processing_owner = NULL, processing_since = NULL, last_error = 'refused'",
-            ):
-                connection.execute(
-                    f"UPDATE outbox_message SET {change} WHERE aggregate_id = %s".encode(), (never.auth_error_id,)
-                )
+        for change in (
+            "status = 'PROCESSING', next_retry_at = NULL, processing_owner = gen_random_uuid(),"
+            " processing_since = now()",
+            "status = 'DEAD', processing_owner = NULL, processing_since = NULL, last_error = 'refused'",
+        ):
+            world.sql(f"UPDATE outbox_message SET {change} WHERE aggregate_id = %s", (never.auth_error_id,))
         assert "DEAD" in shell.run("auth-errors", "outbox", "--dead").stdout
         assert shell.run("auth-errors", "redrive", "--all-dead").stdout.endswith("2 revived\n")
         assert shell.out("auth-errors", "redrive", "--all-dead") == "no dead events\n"

@@ -113,8 +113,7 @@ def test_a_drop_asks_first_and_ends_the_runs(shell: Shell) -> None:
     assert dropped.exit_code == 0
     assert f"{run_id}  FAILED      run ended, refunded in full; deleted\n" in dropped.output
     assert shell.listed() == []
-    with shell.world.database.connection() as connection:
-        row = connection.execute("SELECT status, last_error_reason_code FROM runs").fetchone()
+    [row] = shell.world.sql("SELECT status, last_error_reason_code FROM runs")
     assert row == (Status.FAILED, "MESSAGE_DROPPED")
 
 

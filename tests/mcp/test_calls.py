@@ -25,12 +25,8 @@ def asking(cost: str, **others: Any) -> Posted:
 
 def runs(world: World, tenant: Tenant) -> list[tuple[str, int]]:
     """The tenant's runs: key and reservation."""
-    with world.database.connection() as connection:
-        found = connection.execute(
-            "SELECT idempotency_key, reservation_max_cost_usd_micros FROM runs WHERE tenant_id = %s",
-            (tenant.tenant_id,),
-        )
-        return [(str(key), int(micros)) for key, micros in found.fetchall()]
+    statement = "SELECT idempotency_key, reservation_max_cost_usd_micros FROM runs WHERE tenant_id = %s"
+    return [(str(key), int(micros)) for key, micros in world.sql(statement, (tenant.tenant_id,))]
 
 
 @pytest.mark.parametrize(
@@ -268,8 +264,7 @@ def test_a_file_is_an_object_of_the_tenant_or_inline(api: ApiClient, world: Worl
     accepted = receipt(
         post(api, tenant, call(json.dumps({"input_files": files, "max_cost_usd": 1}), "dpp_ocr_run_submit"))
     )
-    with world.database.connection() as connection:
-        [row] = connection.execute("SELECT inputs FROM run_inputs WHERE run_id = %s", (accepted["run_id"],)).fetchall()
+    [row] = world.sql("SELECT inputs FROM run_inputs WHERE run_id = %s", (accepted["run_id"],))
     assert row[0] == {
         "images": [
             {"kind": "s3", "key": key},

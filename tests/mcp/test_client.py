@@ -24,13 +24,11 @@ pytestmark = pytest.mark.parametrize("era", ERAS)
 
 def rows(world: World, tenant: Tenant) -> list[tuple[Any, ...]]:
     """The tenant's runs: pack and amount."""
-    with world.database.connection() as connection:
-        found = connection.execute(
-            "SELECT pack_type, inputs, reservation_max_cost_usd_micros, timebox_sec"
-            " FROM runs JOIN run_inputs USING (run_id) WHERE tenant_id = %s ORDER BY created_at",
-            (tenant.tenant_id,),
-        )
-        return found.fetchall()
+    return world.sql(
+        "SELECT pack_type, inputs, reservation_max_cost_usd_micros, timebox_sec"
+        " FROM runs JOIN run_inputs USING (run_id) WHERE tenant_id = %s ORDER BY created_at",
+        (tenant.tenant_id,),
+    )
 
 
 def test_a_client_finds_the_server_and_its_tools(api: ApiClient, world: World, era: str) -> None:

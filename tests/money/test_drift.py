@@ -21,6 +21,7 @@ from dpp.runs.jobs.reconcile import reconcile
 from dpp.runs.machine import Status
 from dpp.runs.store import Guard
 from dpp.runs.submit import submit
+from tests.support.stored import existing
 from tests.support.world import A_COST, A_CREDIT, A_RESERVATION, Tenant, World, a_request, message_of
 
 
@@ -60,9 +61,7 @@ def test_work_under_way_is_not_drift(world: World) -> None:
     world.ledger.settle(tenant.tenant_id, settled.id, 5_000)
     world.ledger.reserve(tenant.tenant_id, str(uuid4()), 1_000, 0)
 
-    with world.database.connection() as connection:
-        found = measure(connection, world.ledger, tenant.tenant_id)
-    assert found is not None
+    found = existing(world.using(measure, world.ledger, tenant.tenant_id))
     assert (found.drift_usd_micros, found.in_flight_usd_micros) == (0, 1_000)
     assert found.due_usd_micros == A_CREDIT - A_COST - A_RESERVATION - 5_000 - 1_000
     assert _audit(world, tenant) == Audit(Verdict.BALANCED)
@@ -189,11 +188,8 @@ def test_a_run_whose_reservation_was_lost_is_paid_after_the_repair(world: World)
     tenant = world.tenant()
     _lose_reserve(world, tenant)
     reconcile(world.reconcile_effects(), world.new_database())
-    with world.database.connection() as connection:
-        (run_id,) = connection.execute("SELECT run_id FROM runs").fetchone() or (None,)
-        assert run_id is not None
-        run = store.find(connection, tenant.tenant_id, run_id)
-    assert run is not None
+    ((run_id,),) = world.sql("SELECT run_id FROM runs")
+    run = existing(world.using(store.find, tenant.tenant_id, run_id))
     assert execute.execute(message_of(run), "receipt", world.work_effects()).outcome == execute.WorkOutcome.ENDED
     assert world.position(tenant).balance_usd_micros == A_CREDIT - A_COST
 

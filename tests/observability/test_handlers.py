@@ -48,6 +48,7 @@ from tests.observability.invoke import invoke
 from tests.observability.test_roles import Roles
 from tests.retention.environment import Environment
 from tests.support.api import ApiClient, a_body, gateway_event
+from tests.support.stored import existing
 from tests.support.world import A_COST, A_RESERVATION, ScriptedPacks, Tenant, World
 from tests.workspaces.memory_provider import MemoryProvider, provider_of
 from tickets_api.handler import Wiring as TicketParts
@@ -108,20 +109,15 @@ def filed(world: World) -> UUID:
 def taken(world: World, *, silent: timedelta) -> None:
     """Take a ticket, with a processor that has been silent for this time."""
     filed(world)
-    with world.database.connection() as connection:
-        ticket = tickets.take_open(connection, "a dead processor")
-        assert ticket is not None
-        connection.execute(
-            "UPDATE tickets SET last_processed_at = last_processed_at - %s WHERE request_id = %s",
-            (silent, ticket.request_id),
-        )
+    ticket = existing(world.using(tickets.take_open, "a dead processor"))
+    statement = "UPDATE tickets SET last_processed_at = last_processed_at - %s WHERE request_id = %s"
+    world.sql(statement, (silent, ticket.request_id))
 
 
 def age(world: World, run: Run, **columns: timedelta) -> None:
     """Move a run's times into the past."""
-    with world.database.connection() as connection:
-        for column, by in columns.items():
-            connection.execute(f"UPDATE runs SET {column} = {column} - %s WHERE run_id = %s", (by, run.run_id))
+    for column, by in columns.items():
+        world.sql(f"UPDATE runs SET {column} = {column} - %s WHERE run_id = %s", (by, run.run_id))
 
 
 def claimed(world: World, tenant: Tenant) -> Run:
@@ -383,8 +379,7 @@ def test_deletions_by_retention_are_counted(world: World, capsys: Output, monkey
     run = world.submit(world.tenant()).run
     work(world, monkeypatch)
     age(world, run, retention_until=timedelta(days=31))
-    with world.database.connection() as connection:
-        connection.execute("UPDATE run_inputs SET purge_after = now() - interval '1 minute'")
+    world.sql("UPDATE run_inputs SET purge_after = now() - interval '1 minute'")
     capsys.readouterr()
     job(world, monkeypatch, "run_retention")
     out = capsys.readouterr().out
@@ -504,8 +499,7 @@ def test_every_metric_of_the_table_is_emitted(
 
 def the_chamberlain_cleans(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old id is deleted."""
-    with world.database.connection() as connection:
-        connection.execute("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
+    world.sql("INSERT INTO lifecycle_seen VALUES ('jira:A-1', now() - interval '31 days')")
     env = Environment("", world.database)
     env.change(classes=registered(Retention(), RetryPolicy().max_retries))
     parts = (env.effects, lambda _role: None)
@@ -527,9 +521,8 @@ def an_event_is_answered(roles: Roles) -> None:
 
 def an_error_is_analysed_and_decided(world: World, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
     """An error is reported over HTTP, published, handled, and ignored by a policy."""
-    with world.database.connection() as connection:
-        ignore = {"name": "noise", "when": {}, "decide": "IGNORE", "reason": "for a test"}
-        auth_errors.insert_policies(connection, [ignore], "ops", "for a test")
+    ignore = {"name": "noise", "when": {}, "decide": "IGNORE", "reason": "for a test"}
+    world.using(auth_errors.insert_policies, [ignore], "ops", "for a test")
     body = {
         "requestId": "r1",
         "occurredAt": "2026-03-01T12:00:00Z",

@@ -244,8 +244,7 @@ def test_successful_runs_leak_nothing(environment: Environment) -> None:
     ran = environment.run(*(environment.submit(body) for body in BODIES.values()), WORKER, *TICKS)
     assert ran.statuses("runs_submit") == [202] * len(BODIES)
     assert ran.events().count("run ended") == len(ran.messages) == len(BODIES)
-    with environment.world.database.connection() as connection:
-        rows = connection.execute("SELECT run_id, status FROM runs").fetchall()
+    rows = environment.world.sql("SELECT run_id, status FROM runs")
     assert {row[1] for row in rows} == {"COMPLETED"}
     read = environment.run(*(environment.get(f"/v1/runs/{row[0]}") for row in rows))
     assert set(read.statuses("runs_read")) <= {200, 503}  # the first process's S3 had the objects
@@ -500,16 +499,12 @@ def test_the_event_flow_logs_ids_and_figures_only(environment: Environment) -> N
     first = environment.run(mentioned(), wrong, *FLOW, WORKER, outside, odd, slack)
     assert first.statuses("lifecycle_webhook") == [202, 401]
     assert first.events().count("run ended") == 1
-    database = environment.world.database
-    with database.connection() as connection:
-        connection.execute("UPDATE lifecycle_tasks SET next_look_at = now()")
+    environment.world.sql("UPDATE lifecycle_tasks SET next_look_at = now()")
     second = environment.run(*FLOW)
     reports = dict(second.answers)
     assert reports["lifecycle_general"]["asked"] == 1  # the answer to a plain comment is not reliable enough
     assert reports["lifecycle_sentinel"]["sources"][0]["outcome"] == "NOT_DUE"
-    with database.connection() as connection:
-        rows = str(connection.execute("SELECT payload FROM lifecycle_events").fetchall())
-    assert INPUT in rows
+    assert INPUT in str(environment.world.sql("SELECT payload FROM lifecycle_events"))
 
 
 def test_a_leaking_pack_reaches_no_log(environment: Environment) -> None:

@@ -46,8 +46,7 @@ class Roles:
 
     def sentinel(self) -> None:
         """Run one tick of the sentinel (poller); a source is due again at once."""
-        with self._world.database.connection() as connection:
-            connection.execute("UPDATE lifecycle_sources SET next_poll_at = now()")
+        self._world.sql("UPDATE lifecycle_sources SET next_poll_at = now()")
         effects = PollerEffects(self._world.database, self.outside, self._wake, LOGIN, None, 28)
         invoke("lifecycle_sentinel", self._monkeypatch, effects)
 
@@ -66,8 +65,7 @@ class Roles:
 
     def general(self) -> None:
         """Run one tick of the general (runner); a task is due again at once."""
-        with self._world.database.connection() as connection:
-            connection.execute("UPDATE lifecycle_tasks SET next_look_at = now() WHERE status = 'IN_PROGRESS'")
+        self._world.sql("UPDATE lifecycle_tasks SET next_look_at = now() WHERE status = 'IN_PROGRESS'")
         effects = RunnerEffects(self._world.database, self.task_runs, self._bucket, self._wake, 3)
         invoke("lifecycle_general", self._monkeypatch, effects)
 

@@ -143,11 +143,9 @@ def test_a_late_heartbeat_saves_the_run_from_the_reaper(world: World) -> None:
     """RUN-16, RUN-20: the reaper's claim checks the lease again, not only its scan."""
     tenant = world.tenant()
     run, seen_expired = world.leased(tenant), world.later(seconds=121)
-    with world.database.connection() as connection:
-        assert [found.run_id for found in store.page_through(connection, "page_expired_leases", seen_expired)] == [
-            run.run_id
-        ]
-        assert store.extend_lease(connection, run, world.later(seconds=100))
+    found = world.using(lambda on: list(store.page_through(on, "page_expired_leases", seen_expired)))
+    assert [one.run_id for one in found] == [run.run_id]
+    assert world.using(store.extend_lease, run, world.later(seconds=100))
 
     assert reap.reap_run(world.finalize_effects(), run, seen_expired) is None
     assert world.run(run).status == Status.PROCESSING
@@ -156,8 +154,7 @@ def test_a_late_heartbeat_saves_the_run_from_the_reaper(world: World) -> None:
 def test_a_heartbeat_after_the_lease_has_expired_is_refused(world: World) -> None:
     """RUN-16: a worker that slept past its lease has lost it, even before the reaper runs."""
     run = world.leased(world.tenant())
-    with world.database.connection() as connection:
-        assert not store.extend_lease(connection, run, world.later(seconds=121))
+    assert not world.using(store.extend_lease, run, world.later(seconds=121))
 
 
 def test_only_one_of_many_workers_leases_a_run(world: World) -> None:

@@ -314,8 +314,7 @@ class TestReconcile:
         tenant = world.tenant()
         runs = [world.leased(tenant) for _ in range(3)]
         late = world.later(seconds=121)
-        with world.database.connection() as connection:
-            seen = list(store.page_through(connection, "page_expired_leases", late))
+        seen = world.using(lambda on: list(store.page_through(on, "page_expired_leases", late)))
         assert _reap(world, late).ended == 3
         assert [reap.reap_run(world.finalize_effects(), run, late) for run in seen] == [None] * 3
         assert world.position(tenant).charges_usd_micros == sum(run.minimum_fee_usd_micros for run in runs)

@@ -27,8 +27,7 @@ def _retain(world: World, now: datetime) -> RetentionReport:
 
 
 def _has_inputs(world: World, run_id: object) -> bool:
-    with world.database.connection() as connection:
-        return connection.execute("SELECT 1 FROM run_inputs WHERE run_id = %s", (run_id,)).fetchone() is not None
+    return bool(world.sql("SELECT 1 FROM run_inputs WHERE run_id = %s", (run_id,)))
 
 
 def test_run_12_a_run_becomes_a_tombstone_after_30_days_and_keeps_its_money_state(world: World) -> None:
@@ -80,9 +79,8 @@ def test_an_open_run_is_never_expired(world: World) -> None:
     """RUN-12: the other jobs end QUEUED and PROCESSING runs, however old they are."""
     tenant: Tenant = world.tenant()
     runs = [world.submit(tenant).run, world.leased(tenant)]
-    with world.database.connection() as connection:
-        late = runs[0].retention_until
-        assert [store.expire(connection, run, late) for run in runs] == [None, None]
+    late = runs[0].retention_until
+    assert [world.using(store.expire, run, late) for run in runs] == [None, None]
     assert _retain(world, world.later(days=40)).expired.seen == 0
 
 

@@ -98,9 +98,7 @@ def test_run_16_a_heartbeat_extends_row_redis_and_message_together(world: World)
             world.sql("UPDATE runs SET lease_expires_at = now() + interval '5 seconds'")
             assert beaten.wait(10)
             assert world.ledger.client.ttl(key) > 100
-            with world.database.connection() as connection:
-                left = connection.execute("SELECT lease_expires_at - now() > interval '100 s' FROM runs").fetchone()
-            assert left == (True,)
+            assert world.sql("SELECT lease_expires_at - now() > interval '100 s' FROM runs") == [(True,)]
             return DONE
 
     effects = world.work_effects(Slow())

@@ -227,8 +227,8 @@ def _no_connection(_database: Database) -> Any:
 
 
 def test_there_is_no_receipt_before_the_first_cycle(env: Environment) -> None:
-    with env.database.connection() as connection, pytest.raises(NoReceiptYet):
-        cycle.latest(connection)
+    with pytest.raises(NoReceiptYet):
+        env.using(cycle.latest)
 
 
 class TestCounters:

@@ -182,12 +182,8 @@ class TestConcurrency:
                     env.rows("UPDATE exclusive_leases SET token = gen_random_uuid() RETURNING 1")
                 return super().connection()
 
-        sleepy = Sleepy(env.url)
-        try:
-            with pytest.raises(ReaperOvertaken):
-                reap(ReapRequest("kim", RULES), ReapEffects(sleepy, env.storage, SEOUL))
-        finally:
-            sleepy.close()
+        with closing(Sleepy(env.url)) as sleepy, pytest.raises(ReaperOvertaken):
+            reap(ReapRequest("kim", RULES), ReapEffects(sleepy, env.storage, SEOUL))
         assert env.ticket(ticket).current_status is TicketStatus.IN_PROGRESS
         assert env.objects() == {}
 
@@ -317,8 +313,7 @@ class TestFaults:
         away = Flaky(env.storage, StorageUnavailable, before={"put_json"})
         first = env.reap(storage=away)
         assert (first.published, first.report.cleaned_count, env.objects()) == (False, 1, {})
-        with env.database.connection() as connection:
-            assert reports.latest(connection).report == first.report  # GET …/latest reads the row
+        assert env.using(reports.latest).report == first.report  # GET …/latest reads the row
         second = env.reap(env.later(hours=1))
         data = {r.snapshot_key: r.report.model_dump(mode="json", by_alias=True) for r in (first, second)}
         assert env.objects() == {**data, LATEST_KEY: data[second.snapshot_key]}

@@ -40,8 +40,7 @@ def test_ended_ticket_is_deleted_with_its_rows_and_an_open_one_is_not(env: Envir
 def test_each_class_returns_what_it_deletes(env: Environment) -> None:
     env.file()
     env.cycle()
-    with env.database.connection() as connection:
-        uses = {one.name: one.use(connection, env.later(minutes=1)) for one in CLASSES}
+    uses = {one.name: env.using(one.use, env.later(minutes=1)) for one in CLASSES}
     assert {name: use.rows_a_day for name, use in uses.items()} == dict.fromkeys(uses, 1)
     assert all(use.rows == 1 and use.bytes > 0 for use in uses.values())
     assert [name for name, use in uses.items() if use.oldest_at is None] == ["reaper_reports"]

@@ -159,8 +159,7 @@ class Environment(Stored):
 
     def kinds(self, workspace_id: UUID) -> list[str]:
         """The kinds of its events, oldest first."""
-        with self.database.connection() as connection:
-            return [one.kind for one in reversed(store.events(connection, workspace_id, 10_000))]
+        return [one.kind for one in reversed(self.using(store.events, workspace_id, 10_000))]
 
     def rows(self, statement: str, params: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
         """The rows of a statement, as a superuser."""

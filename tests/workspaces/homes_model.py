@@ -56,8 +56,7 @@ class Homes:
         self.known[workspace_id] = Home(desired=desired)
 
     def rows(self) -> Mapping[UUID, Workspace]:
-        with self.env.database.connection() as connection:
-            return {one.workspace_id: one for one in store.find_many(connection, list(self.known))}
+        return {one.workspace_id: one for one in self.env.using(store.find_many, list(self.known))}
 
     def content(self, volume: Volume) -> bytes:
         return self.fleet.homes.contents[volume.home]

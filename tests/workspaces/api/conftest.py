@@ -25,6 +25,5 @@ def refusing(shared_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         closing(WorkspacesApi(database, shared_database, monkeypatch)) as made,
     ):
         yield made
-        with database.connection() as connection:
-            assert connection.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
+        assert made.sql("SELECT count(*) FROM workspaces") == [(0,)]
         assert made.hinted == []

@@ -135,5 +135,4 @@ def _chosen(effects: EventDeadLetterEffects, hold: HeldMessages, choice: Choice)
 
 
 def _entry(database: Database, outbox_id: int) -> OutboxEntry | None:
-    with database.connection() as connection:
-        return next(iter(tables.entries(connection, [outbox_id])), None)
+    return next(iter(database.using(tables.entries, [outbox_id])), None)
