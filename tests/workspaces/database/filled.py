@@ -33,7 +33,7 @@ FROM (
 SET session_replication_role = origin
 """
 _CONDITION = """
-CREATE FUNCTION pg_temp.condition(is_so boolean, since timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION pg_temp.condition(is_so boolean, since timestamptz) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('status', is_so, 'reason', 'Filled', 'message', '',
     'last_transition_time', to_char(since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')) $$
 """
