@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpp.packs.url.reader import PageReader
+from dpp.packs.url.reader import CpuSeconds, PageReader
 from tests.packs.certificates import Authority
 from tests.packs.internet import Internet
 
@@ -19,7 +19,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="session")
 def reader() -> Iterator[PageReader]:
     """A running reader of pages: no test waits for its start, which takes longer than a short timebox."""
-    with PageReader() as reader:
+    with PageReader(CpuSeconds(1, 2)) as reader:
         reader.read("text/html", "https://site.test/", b"<p>", deadline=time.monotonic() + 300)
         yield reader
 

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from dpp.packs import frames
 from dpp.packs.url.network import time_left
@@ -19,6 +19,16 @@ from dpp.packs.url.text import Text
 
 _MAX_ANSWER_BYTES = 60_000
 """A pipe holds 65,536, so an answer is written whole or not at all."""
+
+
+class CpuSeconds(NamedTuple):
+    """Limits of the processor time for a page: until its first text, and in all."""
+
+    first: int
+    whole: int
+
+
+_LIMIT = CpuSeconds(3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +42,14 @@ class Reading:
 class PageReader:
     """Reads one page after the other, for several threads. The process ends with the `with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: CpuSeconds = _LIMIT) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
         self._process: _Process | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
-        self._process = _Process()  # now, so that it imports its libraries while pages are fetched
+        self._process = _Process(self._limit)  # now, so that it imports its libraries while pages are fetched
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -59,7 +70,7 @@ class PageReader:
             if self._closed:
                 raise DiscardedError(Discard.TIMEOUT)
             if self._process is None:
-                self._process = _Process()
+                self._process = _Process(self._limit)
             found = self._process.read(content_type, url, body, deadline=deadline)
             if not found.done:
                 self._end()
@@ -86,13 +97,13 @@ class _Found:
 class _Process:
     """The process with its two pipes."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: CpuSeconds) -> None:
         their_request, self._request = os.pipe()
         self._answer, their_answer = os.pipe()
         theirs = (their_request, their_answer)
         try:
             self._popen = subprocess.Popen(  # noqa: S603 - our interpreter, our module
-                [sys.executable, "-P", "-s", "-m", "dpp.packs.url.reading", *map(str, theirs)],
+                [sys.executable, "-P", "-s", "-m", "dpp.packs.url.reading", *map(str, (*theirs, *limit))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # what a library prints may be a client's words (RUN-31)
                 stderr=subprocess.DEVNULL,
