@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -51,7 +52,8 @@ def endpoint(aws: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaEndpo
             for name, value in {**headers, "Content-Length": str(len(answer))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer)
+            with suppress(BrokenPipeError):  # the test's client has gone
+                self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass
