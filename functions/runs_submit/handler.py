@@ -16,7 +16,7 @@ from dpp.platform.observability.invocation import invocation
 from dpp.platform.observability.logging import service_logger
 from dpp.platform.observability.meter import Meter
 from dpp.platform.observability.metrics import SUBMITS
-from dpp.runs.api.http import read_request, receipt
+from dpp.runs.api.http import check_baseline, read_request, receipt
 from dpp.runs.api.problems import PROBLEMS, error_headers
 from dpp.runs.submit import SubmitEffects, SubmitSettings, submit
 
@@ -49,6 +49,7 @@ def submit_run() -> Response[str]:
     caller = authenticate(api.event, effects.database)
     logger.append_keys(tenant_id=caller.tenant_id, trace_id=api.trace_id)
     request = read_request(api.event, api.trace_id, caller, settings().results_bucket)
+    check_baseline(request, effects.database)
     api.adopt_trace_id(request.trace_id)
     logger.append_keys(trace_id=request.trace_id)
     accepted = submit(request, effects)

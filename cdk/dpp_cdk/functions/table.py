@@ -74,7 +74,8 @@ RUN_WORKER = FunctionSpec(
     memory_mib=1769,  # the least memory with a whole CPU, which decides how fast ocr reads a page
     layers=(LayerName.DEPS, LayerName.DOMAIN, LayerName.OCR, LayerName.URL),
     grants=(
-        Grant(Resource.RESULT_OBJECTS, ("s3:PutObject",)),
+        # Writes envelopes, and reads the one that an eval run is compared with.
+        Grant(Resource.RESULT_OBJECTS, ("s3:GetObject", "s3:PutObject")),
         Grant(Resource.INPUT_OBJECTS, ("s3:GetObject",)),  # by the URLs that it signs for its pack process
         Grant(Resource.PACK_OUTSIDE, ("lambda:InvokeFunction",)),
     ),

@@ -15,9 +15,9 @@ import pytest
 import requests
 from botocore.config import Config
 
-from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackSuccess, PackType
+from dpp.packs.contract import ObjectRefusedError, PackFailure, PackReason, PackRequest, PackSuccess, PackType
 from dpp.packs.inputs.ocr import OcrInputs
-from dpp.packs.objects import ObjectRefusedError, signed_urls
+from dpp.packs.objects import signed_urls
 from dpp.packs.ocr.faults import ImageFault, ImageFaultError
 from dpp.packs.ocr.images import MAX_IMAGE_BYTES
 from dpp.packs.ocr.pack import run

@@ -24,6 +24,10 @@ class PackType(StrEnum):
     EVAL = "eval"
 
 
+class ObjectRefusedError(Exception):
+    """The inputs name what is not the tenant's; the message says where in the inputs, and quotes nothing."""
+
+
 class PackReason(StrEnum):
     """Reasons for a missing result. A run that ends with one of these costs the minimum fee (RUN-17)."""
 

@@ -9,17 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpp.packs.contract import PackType
+from dpp.packs.contract import ObjectRefusedError, PackType
 from dpp.packs.inputs.ocr import OcrInputs, object_context
 from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.aws.storage import ObjectStore
 
 _SPARE_SECONDS = 60
 """Beyond the timebox, for a pack process that has to be started first."""
-
-
-class ObjectRefusedError(Exception):
-    """The inputs name what is not the tenant's; the message says where in the inputs, and quotes nothing."""
 
 
 def signed_urls(

@@ -15,19 +15,19 @@ from typing import Any, Protocol
 
 from dpp.money.fees import charge_within
 from dpp.money.ledger import Ledger
-from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
-from dpp.packs.objects import ObjectRefusedError, signed_urls
+from dpp.packs.contract import ObjectRefusedError, PackFailure, PackReason, PackRequest, PackResult, PackSuccess
+from dpp.packs.objects import signed_urls
 from dpp.platform.aws.queue import Queue
 from dpp.platform.aws.storage import ObjectStore
 from dpp.platform.db.postgres import Database
 from dpp.platform.ids import new_id
 from dpp.platform.retry import PAUSES_SECONDS, with_retries
-from dpp.runs import envelope, finalize, lease, store
+from dpp.runs import baseline, envelope, finalize, lease, store
 from dpp.runs.endings import Ending, ending_of
 from dpp.runs.lease import Heartbeat, LeaseEffects
 from dpp.runs.machine import MoneyState, Status
 from dpp.runs.message import RunMessage
-from dpp.runs.model import Intent, ResultPointer, Run, envelope_key
+from dpp.runs.model import BASELINE_FIELD, Intent, ResultPointer, Run, envelope_key
 from dpp.runs.store import Guard
 
 _LOG = logging.getLogger("dpp.runs.execute")
@@ -128,10 +128,19 @@ def _lease(message: RunMessage, effects: WorkEffects) -> tuple[Run, dict[str, An
 def _result(run: Run, inputs: dict[str, Any], effects: WorkEffects, cancelled: threading.Event) -> PackResult:
     """The result of the run's pack, which is not started if its inputs name objects of another tenant."""
     try:
+        if inputs.get(BASELINE_FIELD) is not None:
+            inputs = _with_baseline(run, inputs, effects)
         request = _request(run, inputs, effects.storage)
     except ObjectRefusedError as refused:
         return PackFailure(reason_code=PackReason.PACK_INPUTS_INVALID, detail=str(refused))
     return effects.packs.run(request, cancelled=cancelled)
+
+
+def _with_baseline(run: Run, inputs: dict[str, Any], effects: WorkEffects) -> dict[str, Any]:
+    return with_retries(
+        lambda: baseline.filled_in(inputs, run.tenant_id, effects.database, effects.storage),
+        pauses_seconds=effects.pauses_seconds,
+    )
 
 
 def _finish(run: Run, result: PackResult, effects: WorkEffects) -> Run | None:

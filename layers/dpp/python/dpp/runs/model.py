@@ -13,6 +13,9 @@ from dpp.runs.machine import FinalizeStage, MoneyState, Status
 from dpp.runs.payload_hash import payload_hash
 
 ENVELOPE_NAME = "pack_envelope.json"
+BASELINE_FIELD = "baseline_run_id"
+"""The input of an eval run that names an earlier run (RUN-28)."""
+NO_BASELINE = "no ended eval run of this tenant has a result by this id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,9 @@ WHERE run_id = %(run_id)s AND version = %(version)s AND enqueued_at IS NULL
 -- The live run of an idempotency key (D4).
 SELECT {run.*} FROM runs
 WHERE tenant_id = %(tenant_id)s AND idempotency_key = %(idempotency_key)s AND idempotency_released_at IS NULL
+
+-- name: baseline_run
+-- An ended eval run with a result, with which another is compared (RUN-28): the tenant's own, within its retention.
+SELECT {run.*} FROM runs
+WHERE run_id = %(run_id)s AND (tenant_id, pack_type, finalize_stage) IS NOT DISTINCT FROM (%(tenant_id)s, 'eval', 'COMMITTED')
+  AND num_nonnulls(result_key) = 1 AND retention_until > coalesce(%(now)s, now())

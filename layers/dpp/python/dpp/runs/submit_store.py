@@ -51,6 +51,11 @@ def find_by_key(connection: Connection, tenant_id: str, idempotency_key: str) ->
     return _one(connection, "run_of_key", {"tenant_id": tenant_id, "idempotency_key": idempotency_key})
 
 
+def find_baseline(connection: Connection, tenant_id: str, run_id: UUID) -> Run | None:
+    """The tenant's ended eval run that another is compared with (RUN-28)."""
+    return _one(connection, "baseline_run", {"run_id": run_id, "tenant_id": tenant_id, "now": None})
+
+
 def _one(connection: Connection, query: str, params: Mapping[str, object]) -> Run | None:
     rows = named_rows(connection, QUERIES[query], params, prepare=True)
     return Run.from_row(rows[0]) if rows else None

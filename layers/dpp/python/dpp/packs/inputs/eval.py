@@ -151,12 +151,19 @@ class EvalInputs(PricedInputs):
     baseline: EvalBaseline | None = Field(
         default=None, repr=False, description="An earlier run's scores to compare this run's with."
     )
+    baseline_run_id: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        description="The earlier run, an eval run of yours, in place of its scores.",
+    )
 
     @model_validator(mode="after")
     def _nothing_is_named_twice(self) -> Self:
         check_distinct([one.id for one in self.predictions], "the ids of predictions")
         check_distinct([one.id for one in self.references], "the ids of references")
         check_distinct([one.name for one in self.metrics], "the labels of metrics")
+        if self.baseline is not None and self.baseline_run_id is not None:
+            raise ValueError("give baseline or baseline_run_id, not both")
         if self.baseline is not None and not {one.name for one in self.metrics} & set(self.baseline.metrics):
             raise ValueError("the baseline has none of the metrics")
         return self
@@ -169,7 +176,7 @@ class EvalInputs(PricedInputs):
     def most_cost_usd_micros(self) -> int:
         """The price if everything can be compared, without a model's tokens."""
         scores = len(self.references) * len(self.metrics)
-        draws = scores * self.bootstrap.resamples * (1 if self.baseline is None else 2)
+        draws = scores * self.bootstrap.resamples * (1 if self.baseline is None and self.baseline_run_id is None else 2)
         return eval_cost_usd_micros(scores=scores, draws=draws)
 
     def least_cost_usd_micros(self) -> int:

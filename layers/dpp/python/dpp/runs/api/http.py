@@ -1,6 +1,7 @@
 """Runs over HTTP: reads a submit, and builds the bodies of responses (RUN-2, RUN-3, RUN-10)."""
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from pydantic import ValidationError
 
@@ -10,6 +11,7 @@ from dpp.packs.registry import INPUT_MODELS
 from dpp.platform.http.problem import VALIDATION_FAILED, FieldFault, ProblemError
 from dpp.platform.http.request import VALIDATION_DETAIL, idempotency_key, read_body, validation_failed
 from dpp.platform.keys.api_keys import Caller
+from dpp.runs import submit_store
 from dpp.runs.api.contract import (
     Cost,
     Poll,
@@ -25,11 +27,13 @@ from dpp.runs.api.contract import (
 )
 from dpp.runs.errors import PackNotAvailable
 from dpp.runs.machine import Status
-from dpp.runs.model import Run, SubmitRequest
+from dpp.runs.model import BASELINE_FIELD, NO_BASELINE, Run, SubmitRequest
 from dpp.runs.read import Found, Result
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+
+    from dpp.platform.db.postgres import Database
 
 
 def read_request(event: "APIGatewayProxyEvent", trace_id: str, caller: Caller, bucket: str) -> SubmitRequest:
@@ -62,6 +66,16 @@ def request_of(body: RunCreateRequest, key: str, trace_id: str, caller: Caller, 
         profile_version=body.meta.profile_version,
         trace_id=body.meta.trace_id or trace_id,
     )
+
+
+def check_baseline(request: SubmitRequest, database: "Database") -> None:
+    """Refuse to compare with a run that isn't an ended eval run of the tenant (RUN-28). Raises ProblemError 422."""
+    named = request.inputs.get(BASELINE_FIELD)
+    if named is None:
+        return
+    if database.using(submit_store.find_baseline, request.tenant_id, UUID(str(named))) is None:
+        fault = FieldFault(f"/inputs/{BASELINE_FIELD}", NO_BASELINE)
+        raise ProblemError(VALIDATION_FAILED, VALIDATION_DETAIL, faults=(fault,))
 
 
 def _check_price(reserved_usd_micros: int, least_usd_micros: int) -> None:
