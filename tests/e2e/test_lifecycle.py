@@ -25,9 +25,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 WITHIN_SECONDS = 150.0  # two firings by the clock, on a busy machine
 POLL_SECONDS = 0.5
-PLAIN = f"@{LOGIN} We were mentioned and asked what we should answer about the cost of moving."
+_ASKED = "What is asked of us in {}, in which we were mentioned, and what we should answer"
+"""The offline engine is sure of a sentence with all words of the question only."""
+PLAIN = f"@{LOGIN} {_ASKED.format('the Greetings')}: the cost of moving is two rents."
 UNSURE = f"@{LOGIN} hi"
-HELP = "We should answer that moving was asked and mentioned: it costs two rents."
+HELP = f"{_ASKED.format('the spelling error in the README file')}: it costs two rents."
 
 
 @pytest.fixture(scope="module")
