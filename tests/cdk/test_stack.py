@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -118,11 +119,11 @@ class TestFunctions:
         carriers = {name for name in FUNCTIONS if "Url" in str(stack.function(name)["Layers"])}
         assert carriers == {"run_worker", "pack_outside"}
 
-    def test_the_worker_reads_only_clients_input_objects(self, stack: Stack) -> None:
-        """RUN-27: only objects below inputs/."""
-        [reading] = [one for one in stack.statements("run_worker") if "s3:GetObject" in str(one["Action"])]
-        assert str(reading["Resource"]).count("/inputs/*") == 1
-        assert "/dpp/" not in str(reading["Resource"])
+    def test_the_worker_reads_only_inputs_and_envelopes(self, stack: Stack) -> None:
+        """RUN-27, RUN-28: objects below inputs/, and below dpp/ the earlier run that an eval run is compared with."""
+        reading = [one for one in stack.statements("run_worker") if "s3:GetObject" in str(one["Action"])]
+        places = sorted(re.findall(r"/(?:inputs|dpp)/\*|/\*", str([one["Resource"] for one in reading])))
+        assert places == ["/dpp/*", "/inputs/*"]
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_logs_are_kept_as_configured(self, stack: Stack, name: str) -> None:
