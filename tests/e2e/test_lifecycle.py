@@ -29,7 +29,7 @@ _ASKED = "What is asked of us in {}, in which we were mentioned, and what we sho
 """The offline engine is sure of a sentence with all words of the question only."""
 PLAIN = f"@{LOGIN} {_ASKED.format('the Greetings')}: the cost of moving is two rents."
 UNSURE = f"@{LOGIN} hi"
-HELP = f"{_ASKED.format('the spelling error in the README file')}: it costs two rents."
+HELP = f"{_ASKED.format('the Greetings')}: it costs two rents."
 
 
 @pytest.fixture(scope="module")
