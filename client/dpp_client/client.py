@@ -185,13 +185,14 @@ class Client:
         raw = _inline_bytes(stored)
         if raw is None:
             raw = self._download(run_id, stored)
-        envelope = _envelope(run_id, raw)
+        envelope = _parsed(run_id, raw)
+        if not isinstance(envelope, dict):
+            raise UnexpectedAnswer("The result is no JSON object.", run_id=run_id)
         for part in stored.parts:
             section, _, member = part.name.partition(".")
-            try:
-                envelope[section][member] = json.loads(self._download(run_id, part))
-            except (KeyError, TypeError, ValueError):
-                raise UnexpectedAnswer("The result has no place for one of its parts.", run_id=run_id) from None
+            if not isinstance(envelope.get(section), dict):
+                raise UnexpectedAnswer("The result has no place for one of its parts.", run_id=run_id)
+            envelope[section][member] = _parsed(run_id, self._download(run_id, part))
         return Result(run_id, stored.sha256, raw, envelope)
 
     def _download(self, run_id: str, stored: StoredResult | StoredPart) -> bytes:
@@ -257,11 +258,8 @@ def _inline_bytes(stored: StoredResult) -> bytes | None:
     return written if hashlib.sha256(written).hexdigest() == stored.sha256 else None
 
 
-def _envelope(run_id: str, raw: bytes) -> dict[str, Any]:
+def _parsed(run_id: str, raw: bytes) -> Any:
     try:
-        envelope = json.loads(raw)
+        return json.loads(raw)
     except (ValueError, RecursionError):
-        envelope = None
-    if not isinstance(envelope, dict):
-        raise UnexpectedAnswer("The result is no JSON object.", run_id=run_id)
-    return envelope
+        raise UnexpectedAnswer("The result is no JSON.", run_id=run_id) from None

@@ -21,10 +21,9 @@ from dpp.packs.models.asking import (
     Reply,
     TokenBudget,
     estimated_tokens,
-    failure_of,
 )
 from dpp.packs.models.bedrock import BedrockModel, BedrockOutput, ConverseClient
-from dpp.packs.models.configured import configured_model, token_budget
+from dpp.packs.models.configured import BoundedModel, configured_model, token_budget
 from dpp.packs.models.need import needs_model
 from dpp.packs.models.openai_compatible import OpenAICompatibleModel
 from dpp.platform.config import ModelSettings
@@ -344,7 +343,7 @@ class TestBudget:
             model = OpenAICompatibleModel(f"http://127.0.0.1:{port}", "m")
             error = failed(model, budget)
         assert provider.bodies == []
-        failure = failure_of(error, model, budget)
+        failure = BoundedModel(model, budget, deadline=0).failure_of(error)
         assert failure.reason_code is PackReason.PACK_COST_ABOVE_MAXIMUM
         assert f"leaves {MIN_REPLY_TOKENS}" in failure.detail
 
@@ -356,7 +355,7 @@ class TestBudget:
             error = failed(model, budget)
         assert error.fault is Fault.OVER_BUDGET
         assert len(provider.bodies) == 2
-        assert failure_of(error, model, budget).tokens_consumed == 800
+        assert BoundedModel(model, budget, deadline=0).failure_of(error).tokens_consumed == 800
 
     def test_calls_at_the_same_time_share_the_budget(self) -> None:
         """RUN-24."""

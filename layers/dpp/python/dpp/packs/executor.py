@@ -57,7 +57,7 @@ def _run(inputs: BaseModel, request: PackRequest, environ: Mapping[str, str]) ->
         case UrlInputs():
             return url_pack.run(inputs, request)
         case ComplianceInputs():
-            return compliance_pack.run(inputs, compliance_pack.asking(inputs, request, ModelSettings.load(environ)))
+            return compliance_pack.run(inputs, compliance_pack.model_of(inputs, request, ModelSettings.load(environ)))
         case OcrInputs():
             from dpp.packs.ocr import pack as ocr_pack  # noqa: PLC0415 - see `warm`
 

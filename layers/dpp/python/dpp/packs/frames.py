@@ -4,7 +4,9 @@ A pipe, because it is all that every Lambda sandbox has: no /dev/shm, so no mult
 """
 
 import os
+import select
 import struct
+import time
 
 HEADER = struct.Struct(">I")
 
@@ -13,6 +15,9 @@ MAX_JOB_BYTES = 4 * 1024 * 1024
 
 MAX_ANSWER_BYTES = 8_000_000
 """An answer becomes the envelope, whose larger members are stored beside it (RUN-18)."""
+
+
+_CHUNK_BYTES = 65_536
 
 
 class BrokenFrameError(Exception):
@@ -48,7 +53,24 @@ def read_blocking(fd: int, *, max_bytes: int) -> bytes | None:
     buffer = bytearray()
     while (payload := take(buffer, max_bytes=max_bytes)) is None:
         # One frame a direction and job, so reading on past its end would only meet a broken protocol.
-        chunk = os.read(fd, 65_536)
+        chunk = os.read(fd, _CHUNK_BYTES)
+        if not chunk:
+            return None
+        buffer += chunk
+    return payload
+
+
+def read_until(fd: int, buffer: bytearray, *, deadline: float, max_bytes: int) -> bytes | None:
+    """The next frame; `buffer` keeps what was read beyond it. None when the other end is closed before it is complete.
+
+    Raises TimeoutError at the deadline (`time.monotonic()`), and BrokenFrameError as `take`.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while (payload := take(buffer, max_bytes=max_bytes)) is None:
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise TimeoutError
+        chunk = os.read(fd, _CHUNK_BYTES)
         if not chunk:
             return None
         buffer += chunk

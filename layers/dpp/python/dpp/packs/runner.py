@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpp.packs import frames
 from dpp.packs.contract import PACK_RESULT, PackFailure, PackReason, PackRequest, PackResult
+from dpp.packs.process_limits import lower_limit
 from dpp.packs.process_tree import MARK_VARIABLE, end_members
 
 READY = b""
@@ -167,17 +168,10 @@ def _failure(error: BaseException) -> PackFailure:
 
 
 def _limit(arguments: RunnerArguments) -> None:
-    _set_limit(resource.RLIMIT_CORE, 0)
-    _set_limit(resource.RLIMIT_AS, arguments.memory_bytes)
-    _set_limit(resource.RLIMIT_FSIZE, arguments.file_bytes)
-    _set_limit(resource.RLIMIT_NOFILE, arguments.open_files)
-
-
-def _set_limit(which: int, value: int) -> None:
-    """Lower a limit for good; one that is already lower stays as it is."""
-    hard = resource.getrlimit(which)[1]
-    bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(which, (bounded, bounded))
+    lower_limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_AS, arguments.memory_bytes)
+    lower_limit(resource.RLIMIT_FSIZE, arguments.file_bytes)
+    lower_limit(resource.RLIMIT_NOFILE, arguments.open_files)
 
 
 def _adopt_orphans() -> None:

@@ -3,7 +3,6 @@
 What is found as personal data or by a client's pattern is never shown. Only a policy's findings quote the text.
 """
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,12 +13,12 @@ from dpp.packs.compliance.client_rules import Document, Found, RuleRefusedError
 from dpp.packs.compliance.findings import Finding, verdict
 from dpp.packs.compliance.personal_data import Search
 from dpp.packs.compliance.policy import policy as policies
-from dpp.packs.compliance.policy.judging import Asking
 from dpp.packs.compliance.policy.verdicts import PolicyFinding
 from dpp.packs.contract import PackFailure, PackReason, PackRequest, PackResult, PackSuccess
 from dpp.packs.folding import fold, fold_phrases
 from dpp.packs.inputs.compliance import SEVERITIES, ComplianceInputs, Severity
-from dpp.packs.models.configured import configured_model, token_budget
+from dpp.packs.models.configured import BoundedModel, bounded_model
+from dpp.packs.timebox import deadline_of
 from dpp.platform.config import ModelSettings
 
 _RESERVE_SHARE = 0.2
@@ -27,19 +26,19 @@ _RESERVE_SECONDS = 2.0
 """Reserved from the timebox for the search and for handing over the result."""
 
 
-def asking(inputs: ComplianceInputs, request: PackRequest, settings: ModelSettings) -> Asking | None:
+def model_of(inputs: ComplianceInputs, request: PackRequest, settings: ModelSettings) -> BoundedModel | None:
     """The configured model with the time and money of this run; None without a policy or a model."""
-    model = configured_model(settings) if inputs.policy is not None else None
-    if model is None:
+    if inputs.policy is None:
         return None
-    reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
-    budget = token_budget(
-        max_cost_usd_micros=request.max_cost_usd_micros, other_cost_usd_micros=inputs.least_cost_usd_micros()
+    return bounded_model(
+        settings,
+        request,
+        other_cost_usd_micros=inputs.least_cost_usd_micros(),
+        deadline=deadline_of(request, reserve_seconds=_RESERVE_SECONDS, reserve_share=_RESERVE_SHARE),
     )
-    return Asking(model, budget, time.monotonic() + request.timebox_sec - reserve)
 
 
-def run(inputs: ComplianceInputs, asking: Asking | None = None) -> PackResult:
+def run(inputs: ComplianceInputs, model: BoundedModel | None = None) -> PackResult:
     """Check every document against every rule. Without a model, the result depends only on the inputs."""
     documents = [
         Document(number, one.text, fold(one.text), fold_phrases(one.text))
@@ -55,11 +54,11 @@ def run(inputs: ComplianceInputs, asking: Asking | None = None) -> PackResult:
         *(finding for one in documents for finding in search.find(one.number, one.text, one.folded)),
     ]
     incomplete = [*(found.rule for found in by_client if not found.complete), *sorted(search.incomplete)]
-    judged = policies.judge(inputs.policy, documents, asking) if inputs.policy else []
+    judged = policies.judge(inputs.policy, documents, model) if inputs.policy else []
     data = _data(inputs, findings, incomplete, judged)
     if inputs.policy is not None:
-        data["policy"] = policies.shown(judged, [one.id for one in inputs.documents], asking)
-    tokens = asking.budget.spent if asking else 0
+        data["policy"] = policies.shown(judged, [one.id for one in inputs.documents], model)
+    tokens = model.budget.spent if model else 0
     return PackSuccess(
         data=data,
         reliability_score=_reliability(inputs, incomplete, judged),

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from dpp.packs.decision.answers import Answer, Comparison, Judgement
 from dpp.packs.decision.quotes import verified
 from dpp.packs.inputs.decision import DecisionInputs
-from dpp.packs.models.asking import Model, Prompt, TokenBudget
+from dpp.packs.models.asking import Prompt
+from dpp.packs.models.configured import BoundedModel
 
 UNCARRIED_CONFIDENCE = 0.5
 """The highest confidence of an answer without a quote that stands in the context, or against its own scores."""
@@ -60,7 +61,7 @@ class _Scores(_Shape):
     confidence: _Share
 
 
-def answer(inputs: DecisionInputs, model: Model, *, budget: TokenBudget, deadline: float) -> Answer:
+def answer(inputs: DecisionInputs, model: BoundedModel) -> Answer:
     """The model's answer. Raises ModelError."""
     prompt = Prompt(
         system=f"You answer questions for people who decide. answer_text: {_LENGTH[inputs.mode]}. {_RULES}",
@@ -68,14 +69,14 @@ def answer(inputs: DecisionInputs, model: Model, *, budget: TokenBudget, deadlin
         name="answer",
         max_output_tokens=_MAX_TOKENS[inputs.mode],
     )
-    said = model.ask(prompt, _Reply, budget=budget, deadline=deadline).value
+    said = model.ask(prompt, _Reply).value
     evidence, missing = verified(said.quotes, inputs.context or "")
     carried = bool(evidence) or not missing or inputs.context is None
     confidence = said.confidence if carried else min(said.confidence, UNCARRIED_CONFIDENCE)
     return Answer(said.answer_text[:MAX_TEXT_CHARACTERS], confidence, evidence, missing)
 
 
-def compare(inputs: DecisionInputs, model: Model, *, budget: TokenBudget, deadline: float) -> Comparison:
+def compare(inputs: DecisionInputs, model: BoundedModel) -> Comparison:
     """The model's scores for each option and criterion. Raises ModelError."""
     options, criteria = len(inputs.options or ()), len(inputs.criteria or ()) or 1
     prompt = Prompt(
@@ -84,7 +85,7 @@ def compare(inputs: DecisionInputs, model: Model, *, budget: TokenBudget, deadli
         name="comparison",
         max_output_tokens=_MAX_TOKENS[inputs.mode] + _TOKENS_PER_SCORE * options * criteria,
     )
-    said = model.ask(prompt, _complete_scores(options, criteria), budget=budget, deadline=deadline).value
+    said = model.ask(prompt, _complete_scores(options, criteria)).value
     judgements: dict[tuple[int, int], Judgement] = {}
     total_missing = found = 0
     for one in said.scores:

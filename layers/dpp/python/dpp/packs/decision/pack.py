@@ -1,6 +1,5 @@
 """The decision pack: one question, one answer, by the engine the deployment has (RUN-25)."""
 
-import time
 from collections.abc import Sequence
 
 from pydantic import JsonValue
@@ -10,9 +9,10 @@ from dpp.packs.decision import asked, extractive, weighing
 from dpp.packs.decision.answers import Answer, Comparison, Judgement, Passage
 from dpp.packs.decision.recommendation import Recommendation, recommend
 from dpp.packs.inputs.decision import DecisionInputs
-from dpp.packs.models.asking import Model, ModelError, TokenBudget, failure_of
-from dpp.packs.models.configured import configured_model, token_budget
+from dpp.packs.models.asking import ModelError
+from dpp.packs.models.configured import BoundedModel, bounded_model
 from dpp.packs.prices import decision_cost_usd_micros
+from dpp.packs.timebox import deadline_of
 from dpp.platform.config import ModelSettings
 
 AS_A_WHOLE = "as a whole"
@@ -25,40 +25,32 @@ _RESERVE_SECONDS = 1.0
 
 def run(inputs: DecisionInputs, request: PackRequest, settings: ModelSettings) -> PackResult:
     """Answer within the timebox, or return the reason without quoting the question."""
-    reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
-    deadline = time.monotonic() + request.timebox_sec - reserve
-    budget = token_budget(
-        max_cost_usd_micros=request.max_cost_usd_micros,
-        other_cost_usd_micros=decision_cost_usd_micros(characters=inputs.characters, tokens=0),
+    model = bounded_model(
+        settings,
+        request,
+        other_cost_usd_micros=inputs.least_cost_usd_micros(),
+        deadline=deadline_of(request, reserve_seconds=_RESERVE_SECONDS, reserve_share=_RESERVE_SHARE),
     )
-    model = configured_model(settings)
     try:
-        data, confidence = _answered(inputs, model, budget, deadline)
+        data, confidence = _answered(inputs, model)
     except ModelError as error:
         assert model is not None  # noqa: S101 - only a model raises it
-        return failure_of(error, model, budget)
+        return model.failure_of(error)
+    tokens = model.budget.spent if model else 0
     return PackSuccess(
         data=data | _engine(model) | {"confidence": confidence, "mode": inputs.mode},
         reliability_score=confidence,
-        cost_usd_micros=decision_cost_usd_micros(characters=inputs.characters, tokens=budget.spent),
-        tokens_consumed=budget.spent,
+        cost_usd_micros=decision_cost_usd_micros(characters=inputs.characters, tokens=tokens),
+        tokens_consumed=tokens,
     )
 
 
-def _answered(
-    inputs: DecisionInputs, model: Model | None, budget: TokenBudget, deadline: float
-) -> tuple[dict[str, JsonValue], float]:
+def _answered(inputs: DecisionInputs, model: BoundedModel | None) -> tuple[dict[str, JsonValue], float]:
     """The answer's data, and its confidence. Raises ModelError."""
     if inputs.options is None:
-        answer = (
-            extractive.answer(inputs)
-            if model is None
-            else asked.answer(inputs, model, budget=budget, deadline=deadline)
-        )
+        answer = extractive.answer(inputs) if model is None else asked.answer(inputs, model)
         return _answer_data(answer, inputs), answer.confidence
-    comparison = (
-        weighing.compare(inputs) if model is None else asked.compare(inputs, model, budget=budget, deadline=deadline)
-    )
+    comparison = weighing.compare(inputs) if model is None else asked.compare(inputs, model)
     found = recommend(comparison, [one.weight for one in inputs.criteria or ()] or [1.0])
     return _comparison_data(comparison, found, inputs), _confidence(comparison, found)
 
@@ -71,8 +63,10 @@ def _confidence(comparison: Comparison, found: Recommendation) -> float:
     return min(comparison.confidence, asked.UNCARRIED_CONFIDENCE) if contradicted else comparison.confidence
 
 
-def _engine(model: Model | None) -> dict[str, JsonValue]:
-    return {"engine": extractive.ENGINE} if model is None else {"engine": model.engine, "model": model.model}
+def _engine(bounded: BoundedModel | None) -> dict[str, JsonValue]:
+    if bounded is None:
+        return {"engine": extractive.ENGINE}
+    return {"engine": bounded.model.engine, "model": bounded.model.model}
 
 
 def _answer_data(answer: Answer, inputs: DecisionInputs) -> dict[str, JsonValue]:

@@ -4,7 +4,6 @@ One bad answer of the judge marks its item and does not end the run.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from dpp.packs.contract import PackRequest
 from dpp.packs.evaluation.metrics import MISSING, Missing, Note, Score
 from dpp.packs.inputs.eval import EvalInputs, EvalMetric
-from dpp.packs.models.asking import Fault, Model, ModelError, Prompt, TokenBudget
-from dpp.packs.models.configured import configured_model, token_budget
+from dpp.packs.models.asking import Fault, ModelError, Prompt
+from dpp.packs.models.configured import BoundedModel, bounded_model
+from dpp.packs.timebox import deadline_of
 from dpp.platform.config import ModelSettings
 
 SYSTEM = (
@@ -43,11 +43,9 @@ class _Verdict(BaseModel):
 
 @dataclass(slots=True)
 class Judge:
-    """The configured model, what the run may spend on it, and until when (`time.monotonic()`)."""
+    """The configured model, and what the run may spend on it."""
 
-    model: Model
-    budget: TokenBudget
-    deadline: float
+    bounded: BoundedModel
     _ended_by: Fault | None = None
 
     def scores(
@@ -61,8 +59,8 @@ class Judge:
         """The prompt and the model of a metric, for the envelope. `user` has places for the material."""
         return {
             "metric": metric.name,
-            "engine": self.model.engine,
-            "model": self.model.model,
+            "engine": self.bounded.model.engine,
+            "model": self.bounded.model.model,
             "system": SYSTEM,
             "user": USER,
             "criterion": metric.criterion,
@@ -78,7 +76,7 @@ class Judge:
         )
         prompt = Prompt(SYSTEM, user, "verdict", MAX_OUTPUT_TOKENS)
         try:
-            return Score(self.model.ask(prompt, _Verdict, budget=self.budget, deadline=self.deadline).value.score)
+            return Score(self.bounded.ask(prompt, _Verdict).value.score)
         except ModelError as error:
             if error.fault in _FOR_ALL:
                 self._ended_by = error.fault
@@ -87,14 +85,13 @@ class Judge:
 
 def judge_of(inputs: EvalInputs, request: PackRequest, settings: ModelSettings) -> Judge | None:
     """The judge of a run; None if no model is configured."""
-    model = configured_model(settings)
-    if model is None:
-        return None
-    reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
-    budget = token_budget(
-        max_cost_usd_micros=request.max_cost_usd_micros, other_cost_usd_micros=inputs.most_cost_usd_micros()
+    bounded = bounded_model(
+        settings,
+        request,
+        other_cost_usd_micros=inputs.most_cost_usd_micros(),
+        deadline=deadline_of(request, reserve_seconds=_RESERVE_SECONDS, reserve_share=_RESERVE_SHARE),
     )
-    return Judge(model, budget, time.monotonic() + request.timebox_sec - reserve)
+    return Judge(bounded) if bounded else None
 
 
 def items_of(inputs: EvalInputs) -> list[tuple[JsonValue | Missing, list[JsonValue]]]:

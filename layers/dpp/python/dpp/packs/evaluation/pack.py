@@ -57,7 +57,7 @@ def run(inputs: EvalInputs, judge: Judge | None = None) -> PackSuccess:
         _aggregate(metric, column, inputs.bootstrap) for metric, column in zip(inputs.metrics, scores, strict=True)
     ]
     unmatched, compared = _unmatched(inputs), compare(inputs, scores)
-    tokens = 0 if judge is None else judge.budget.spent
+    tokens = 0 if judge is None else judge.bounded.budget.spent
     return PackSuccess(
         data={
             "verdict": _overall([one.verdict for one in aggregates]),

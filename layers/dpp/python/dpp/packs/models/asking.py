@@ -10,8 +10,6 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from dpp.packs.contract import PackFailure, PackReason
-
 MAX_ATTEMPTS = 3
 MIN_REPLY_TOKENS = 128
 """With fewer tokens, a reply would be cut before it is an object."""
@@ -168,15 +166,3 @@ def with_retries[T](attempt: Callable[[float], T], *, deadline: float) -> T:
         time.sleep(wait)
         pause *= 2
     raise AssertionError("the last attempt returns or raises")
-
-
-def failure_of(error: ModelError, model: Model, budget: TokenBudget) -> PackFailure:
-    """The failure of a run whose model gave no answer, with the tokens that were charged all the same."""
-    match error.fault:
-        case Fault.LATE:
-            reason = PackReason.PACK_PROVIDER_TIMEOUT
-        case Fault.OVER_BUDGET:
-            reason = PackReason.PACK_COST_ABOVE_MAXIMUM
-        case _:
-            reason = PackReason.PACK_PROVIDER_FAILED
-    return PackFailure(reason_code=reason, detail=f"{model.engine}: {error}"[:200], tokens_consumed=budget.spent)

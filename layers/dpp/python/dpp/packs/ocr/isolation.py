@@ -5,7 +5,6 @@ at between words. The pages come over a pipe one by one; what has come is safe.
 """
 
 import os
-import select
 import signal
 import time
 import warnings
@@ -37,7 +36,6 @@ _MAX_RESTARTS = 5
 """Of a file; a file that ends its reader more often is given up."""
 _OPENED, _FINISHED = b"opened", b"finished"
 _MAX_OUTCOME_BYTES = 8_000_000
-_CHUNK_BYTES = 65_536
 
 
 class _GoneError(Exception):
@@ -127,17 +125,13 @@ class _Reader:
         os.waitpid(self._pid, 0)
 
     def _frame(self, deadline: float) -> bytes:
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        while (payload := frames.take(self._received, max_bytes=_MAX_OUTCOME_BYTES)) is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
-                raise _OverdueError
-            chunk = os.read(self._fd, _CHUNK_BYTES)
-            if not chunk:
-                raise _GoneError
-            self._received += chunk
-        return payload
+        try:
+            frame = frames.read_until(self._fd, self._received, deadline=deadline, max_bytes=_MAX_OUTCOME_BYTES)
+        except TimeoutError:
+            raise _OverdueError from None
+        if frame is None:
+            raise _GoneError
+        return frame
 
 
 def _report(read: ReadFrom, number: int, fd: int) -> NoReturn:

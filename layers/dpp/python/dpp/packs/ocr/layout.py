@@ -7,11 +7,12 @@ a column, columns from the left.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 
 from PIL import Image, ImageFilter
 
+from dpp.packs.ocr.measures import Span, spans_of
 from dpp.packs.ocr.pages import Box
 
 _MAP_SIDE = 1_600
@@ -27,8 +28,6 @@ _INSIDE_A_LINE = 0.18
 """Of a line's height: gaps in a letter, and between it and its dot or accent."""
 _LEAST_HEIGHT = 3
 _MAX_DEPTH = 8
-
-type Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class _Cutter:
             return
         box = _moved(inside, box)
         across, down = self._ink.crop(box).getprojection()
-        rows = _joined(_spans(down))
+        rows = _joined(spans_of(down))
         if not rows:
             return
         height = float(median(stop - start for start, stop in rows))
@@ -123,7 +122,7 @@ class _Cutter:
         if not self._keeps_rows:
             # Columns that are not in step make one tall row; the width of a gutter is then judged by the page.
             width = _GUTTER_LINE_HEIGHTS * min(height, 0.02 * self._ink.width)
-            columns = _split(_spans(across), max(4.0, width))
+            columns = _split(spans_of(across), max(4.0, width))
             if len(columns) > 1 and all(self._is_column(box, span) for span in columns):
                 self.columns = max(self.columns, len(columns))
                 return [(left + start, top, left + stop, bottom) for start, stop in columns]
@@ -132,20 +131,8 @@ class _Cutter:
     def _is_column(self, box: Box, span: Span) -> bool:
         """Return whether a part between gutters has lines of its own, and is no gap between two words or a bullet."""
         part = self._ink.crop((box[0] + span[0], box[1], box[0] + span[1], box[3]))
-        rows = _joined(_spans(part.getprojection()[1]))
+        rows = _joined(spans_of(part.getprojection()[1]))
         return len(rows) >= 2 and part.width > 2 * median(stop - start for start, stop in rows)
-
-
-def _spans(presence: Sequence[int]) -> list[Span]:
-    """Return the runs of true cells as half-open spans."""
-    spans = []
-    place = 0
-    for present, run in groupby(presence, bool):
-        length = sum(1 for _ in run)
-        if present:
-            spans.append((place, place + length))
-        place += length
-    return spans
 
 
 def _joined(rows: Sequence[Span]) -> list[Span]:

@@ -5,9 +5,12 @@ Pillow alone: its box resize and histograms run in C, so no array library needs 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from PIL import Image, ImageChops, ImageFilter, ImageStat
+
+type Span = tuple[int, int]
+"""The first cell and the one after the last."""
 
 _SAMPLE_SIDE = 1_000
 _SKEW_SIDE = 700
@@ -185,3 +188,15 @@ def _otsu(histogram: Sequence[int]) -> int:
         if between > best:
             best, best_level = between, level
     return best_level
+
+
+def spans_of(presence: Sequence[int]) -> list[Span]:
+    """The runs of true cells of a projection."""
+    spans = []
+    place = 0
+    for present, run in groupby(presence, bool):
+        length = sum(1 for _ in run)
+        if present:
+            spans.append((place, place + length))
+        place += length
+    return spans

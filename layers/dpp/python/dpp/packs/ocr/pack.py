@@ -23,6 +23,7 @@ from dpp.packs.ocr.reading import read_page
 from dpp.packs.ocr.settings import OcrSettings
 from dpp.packs.ocr.stated import without_buttons
 from dpp.packs.prices import ocr_cost_usd_micros
+from dpp.packs.timebox import deadline_of
 
 MAX_TEXT_BYTES = 2_000_000
 """Of the texts as JSON: 50 pages of 40 KB, of which dense print has 5."""
@@ -117,7 +118,7 @@ def run(
 
     A failure only where nothing could be read at all. Raises ConfigurationError without trained data.
     """
-    deadline = time.monotonic() + request.timebox_sec - min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
+    deadline = deadline_of(request, reserve_seconds=_RESERVE_SECONDS, reserve_share=_RESERVE_SHARE)
     work = _Work()
     with Engine(find_trained_data(settings.trained_data), inputs.language) as engine:
         engine.load()

@@ -5,10 +5,11 @@ A ruled table has no white space that parts its cells, so the layout alone sees 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise, product
+from itertools import pairwise, product
 
 from PIL import Image, ImageChops, ImageDraw
 
+from dpp.packs.ocr.measures import spans_of
 from dpp.packs.ocr.pages import Box
 
 _DARK = 255
@@ -92,9 +93,9 @@ def _lines(dark: Image.Image, thickest: int) -> Iterator[Box]:
         step = min(reach, _LEAST_LENGTH - reach)
         runs = ImageChops.darker(runs, _shifted(runs, -step))
         reach += step
-    for top, bottom in _spans(runs.getprojection()[1]):
+    for top, bottom in spans_of(runs.getprojection()[1]):
         band = runs.crop((0, top, runs.width, bottom))
-        for left, right in _spans(band.getprojection()[0]):
+        for left, right in spans_of(band.getprojection()[0]):
             part = band.crop((left, 0, right, band.height)).getbbox()
             if part is not None and part[3] - part[1] <= thickest:
                 yield left, top + part[1], right + _LEAST_LENGTH - 1, top + part[3]
@@ -104,17 +105,6 @@ def _shifted(image: Image.Image, across: int) -> Image.Image:
     moved = Image.new(image.mode, image.size, 0)
     moved.paste(image, (across, 0))
     return moved
-
-
-def _spans(presence: Sequence[int]) -> list[tuple[int, int]]:
-    spans = []
-    place = 0
-    for present, run in groupby(presence, bool):
-        length = sum(1 for _ in run)
-        if present:
-            spans.append((place, place + length))
-        place += length
-    return spans
 
 
 def _flipped(line: Box) -> Box:

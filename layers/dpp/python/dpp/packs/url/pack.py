@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from dpp.packs.contract import PackRequest, PackSuccess
 from dpp.packs.inputs.url import UrlInputs
 from dpp.packs.prices import url_cost_usd_micros
+from dpp.packs.timebox import deadline_of
 from dpp.packs.url.fetch import Fetcher, Limits, Page
 from dpp.packs.url.network import system_resolver
 from dpp.packs.url.reader import PageReader, Reading
@@ -69,8 +70,7 @@ def run(
     inputs: UrlInputs, request: PackRequest, *, fetcher: Fetcher | None = None, reader: PageReader | None = None
 ) -> PackSuccess:
     """Fetch within the timebox; what is not done by then is in the discard log as TIMEOUT."""
-    reserve = min(_RESERVE_SECONDS, _RESERVE_SHARE * request.timebox_sec)
-    deadline = time.monotonic() + request.timebox_sec - reserve
+    deadline = deadline_of(request, reserve_seconds=_RESERVE_SECONDS, reserve_share=_RESERVE_SHARE)
     network = fetcher or default_fetcher()
     with nullcontext(reader) if reader else PageReader() as running:
         fetched = _fetched(_Job(inputs, network, running, _admit(inputs, network, deadline), deadline))

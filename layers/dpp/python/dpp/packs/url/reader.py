@@ -2,12 +2,10 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -120,27 +118,16 @@ class _Process:
         received = bytearray()
         try:
             frames.write_blocking(self._request, b"\n".join((content_type.encode("latin-1"), url.encode(), body)))
-            while (payload := self._next(received, deadline)) is not None:
+            while (
+                payload := frames.read_until(self._answer, received, deadline=deadline, max_bytes=_MAX_ANSWER_BYTES)
+            ) is not None:
                 if payload == b"":
                     return _Found(reading, done=True)
                 fields = json.loads(payload)
                 reading = Reading(cut=fields.pop("cut"), text=Text(**fields))
         except (OSError, ValueError, TypeError, KeyError, frames.BrokenFrameError):
-            pass  # the process is gone or spoiled: the caller ends it
+            pass  # the process is late, gone or spoiled: the caller ends it
         return _Found(reading, done=False)
-
-    def _next(self, received: bytearray, deadline: float) -> bytes | None:
-        """The next frame; None when the deadline passed or the process is gone."""
-        while (payload := frames.take(received, max_bytes=_MAX_ANSWER_BYTES)) is None:
-            poll = select.poll()
-            poll.register(self._answer, select.POLLIN)
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                return None
-            chunk = os.read(self._answer, 65_536)
-            if not chunk:
-                return None
-            received += chunk
-        return payload
 
     def kill(self) -> None:
         """Kill the process and its child."""

@@ -19,6 +19,7 @@ import sys
 from typing import NoReturn
 
 from dpp.packs import frames
+from dpp.packs.process_limits import lower_limit
 from dpp.packs.url.extract import extract, extracted
 from dpp.packs.url.reader import CpuSeconds
 
@@ -65,19 +66,13 @@ def _read_in_child(content_type: str, url: str, body: bytes, answer_fd: int, *, 
 def _read(
     content_type: str, url: str, body: bytes, answer_fd: int, report: int, *, limit: CpuSeconds, cut: bool
 ) -> NoReturn:
-    _limit(resource.RLIMIT_AS, _MEMORY_BYTES, _MEMORY_BYTES)
-    _limit(resource.RLIMIT_CPU, limit.first, limit.whole)
+    lower_limit(resource.RLIMIT_AS, _MEMORY_BYTES)
+    lower_limit(resource.RLIMIT_CPU, limit.first, limit.whole)
     for text in extracted(content_type, url, body):
         frames.write_blocking(answer_fd, json.dumps({**dataclasses.asdict(text), "cut": cut}).encode())
         os.write(report, b"1")
-        _limit(resource.RLIMIT_CPU, limit.whole, limit.whole)
+        lower_limit(resource.RLIMIT_CPU, limit.whole)
     os._exit(0)
-
-
-def _limit(which: int, soft: int, hard: int) -> None:
-    present = resource.getrlimit(which)[1]
-    most = hard if present == resource.RLIM_INFINITY else min(hard, present)
-    resource.setrlimit(which, (min(soft, most), most))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpp.packs.compliance.client_rules import Document
 from dpp.packs.compliance.policy.quotes import find_quote
 from dpp.packs.compliance.policy.verdicts import Passage, PolicyFinding, RuleInWords
-from dpp.packs.models.asking import Fault, Model, ModelError, Prompt, TokenBudget
+from dpp.packs.models.asking import Fault, ModelError, Prompt
+from dpp.packs.models.configured import BoundedModel
 
 RULES_PER_CALL = 25
 PART_CHARACTERS = 40_000
@@ -54,15 +55,6 @@ class Answers(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """The model of a run, and what it may spend: money, and time until `deadline` (`time.monotonic()`)."""
-
-    model: Model
-    budget: TokenBudget
-    deadline: float
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """A piece of a document's text, and how many pieces there are in all documents."""
 
@@ -87,7 +79,7 @@ class _Call:
         return [answer for answer in self.answers if answer.rule == place - self.first + 1]
 
 
-def judge(rules: Sequence[RuleInWords], documents: Sequence[Document], asking: Asking) -> list[PolicyFinding]:
+def judge(rules: Sequence[RuleInWords], documents: Sequence[Document], model: BoundedModel) -> list[PolicyFinding]:
     """A finding for each rule, in their order. All documents together are one body of text."""
     # All rules on one part before the next: of a text that is too long, its beginning is judged against all.
     wanted = [
@@ -96,10 +88,10 @@ def judge(rules: Sequence[RuleInWords], documents: Sequence[Document], asking: A
         for first in range(0, len(rules), RULES_PER_CALL)
     ]
     with ThreadPoolExecutor(MAX_CALLS_AT_ONCE) as threads:
-        calls = list(threads.map(lambda call: _ask(call, asking), wanted))
+        calls = list(threads.map(lambda call: _ask(call, model), wanted))
     # Calls at once set aside more than they spend, so what had no money then may have it now.
-    calls = [_ask(call, asking) if _is_over_budget(call) else call for call in calls]
-    engine = asking.model.engine
+    calls = [_ask(call, model) if _is_over_budget(call) else call for call in calls]
+    engine = model.model.engine
     return [
         _finding(rule, place, [call for call in calls if call.first <= place < call.first + RULES_PER_CALL], engine)
         for place, rule in enumerate(rules)
@@ -126,7 +118,7 @@ def _is_over_budget(call: _Call) -> bool:
     return call.error is not None and call.error.fault is Fault.OVER_BUDGET
 
 
-def _ask(call: _Call, asking: Asking) -> _Call:
+def _ask(call: _Call, model: BoundedModel) -> _Call:
     prompt = Prompt(
         system=_SYSTEM,
         user=_user_text(call),
@@ -134,7 +126,7 @@ def _ask(call: _Call, asking: Asking) -> _Call:
         max_output_tokens=_LEAST_TOKENS + _TOKENS_PER_RULE * len(call.rules),
     )
     try:
-        reply = asking.model.ask(prompt, Answers, budget=asking.budget, deadline=asking.deadline)
+        reply = model.ask(prompt, Answers)
     except ModelError as error:
         return replace(call, error=error)
     return replace(call, answers=tuple(reply.value.answers), error=None)

@@ -6,19 +6,19 @@ from pydantic import JsonValue
 
 from dpp.packs.compliance.client_rules import Document
 from dpp.packs.compliance.policy import judging, presets
-from dpp.packs.compliance.policy.judging import Asking
 from dpp.packs.compliance.policy.verdicts import PolicyFinding, RuleInWords
 from dpp.packs.inputs.compliance import Policy
+from dpp.packs.models.configured import BoundedModel
 
 
-def judge(policy: Policy, documents: Sequence[Document], asking: Asking | None) -> list[PolicyFinding]:
+def judge(policy: Policy, documents: Sequence[Document], model: BoundedModel | None) -> list[PolicyFinding]:
     """A finding for each rule: the presets' in their order, then the client's."""
     in_words = [RuleInWords(one.id, one.severity, one.words) for one in policy.rules]
-    if asking is None:
+    if model is None:
         by_wordings = [one for preset in policy.presets for one in presets.judge(preset, documents)]
         return [*by_wordings, *map(_without_model, in_words)]
     of_presets = [rule for preset in policy.presets for rule in presets.in_words(preset)]
-    judged = judging.judge([*of_presets, *in_words], documents, asking)
+    judged = judging.judge([*of_presets, *in_words], documents, model)
     if all(one.verdict != "unclear" for one in judged[: len(of_presets)]):
         return judged
     # What the model left open, a wording may still decide.
@@ -40,11 +40,11 @@ def reliability(findings: Sequence[PolicyFinding]) -> float:
     return sum(one.confidence for one in findings if one.verdict != "unclear")
 
 
-def shown(findings: Sequence[PolicyFinding], names: Sequence[str], asking: Asking | None) -> dict[str, JsonValue]:
+def shown(findings: Sequence[PolicyFinding], names: Sequence[str], model: BoundedModel | None) -> dict[str, JsonValue]:
     """The part of the result that is about the policy; `names` are the documents' ids."""
     return {
-        "engine": presets.ENGINE if asking is None else asking.model.engine,
-        "model": None if asking is None else asking.model.model,
+        "engine": presets.ENGINE if model is None else model.model.engine,
+        "model": None if model is None else model.model.model,
         "counts": {
             verdict: sum(one.verdict == verdict for one in findings) for verdict in ("met", "violated", "unclear")
         },
