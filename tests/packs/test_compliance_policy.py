@@ -22,6 +22,7 @@ from dpp.packs.executor import execute
 from dpp.packs.folding import fold, fold_phrases
 from dpp.packs.inputs.compliance import ComplianceInputs, PolicyPreset
 from tests.packs.loopback import Respond, reply, serving
+from tests.packs.models.test_asking import completion
 
 TEXTS = Path(__file__).with_name("policy_texts.json")
 """Texts made up for the presets, each with the rules that it violates and meets; by default it meets all others."""
@@ -30,7 +31,7 @@ NOTHING: dict[str, Any] = {
     "kind": "forbids",
     "passage": "none",
     "quote": "",
-    "reason": "Nothing of it.",
+    "reason": "The text says nothing about it.",
     "confidence": 0.9,
 }
 type Said = dict[str, Any]
@@ -69,7 +70,7 @@ def rules(*words: str) -> dict[str, Any]:
 
 
 class Provider:
-    """A provider whose model says of each rule what `say(words, text)` returns; None for nothing."""
+    """A provider whose model answers each rule with what `say(words, text)` returns, and skips it for None."""
 
     def __init__(self, say: Callable[[str, str], Said | None]) -> None:
         self.say = say
@@ -84,13 +85,7 @@ class Provider:
             for number, words in re.findall(r"^([0-9]+)\. (.*)$", asked, re.MULTILINE)
             if (said := self.say(words, text)) is not None
         ]
-        reply(handler, completion({"answers": answers}), content_type="application/json")
-
-
-def completion(content: object) -> bytes:
-    usage = {"prompt_tokens": 900, "completion_tokens": 100, "total_tokens": 1_000}
-    choice = {"finish_reason": "stop", "message": {"content": json.dumps(content)}}
-    return json.dumps({"choices": [choice], "usage": usage}).encode()
+        reply(handler, completion(json.dumps({"answers": answers}), tokens=1_000), content_type="application/json")
 
 
 def judged(respond: Respond, wanted: PackRequest) -> PackResult:
@@ -259,12 +254,12 @@ class TestRulesInWords:
 
         def respond(handler: BaseHTTPRequestHandler) -> None:
             answers = [NOTHING | {"rule": number} for number in (2, 3, 3, 99, -1)]
-            reply(handler, completion({"answers": answers}))
+            reply(handler, completion(json.dumps({"answers": answers}), tokens=1_000))
 
         result = judged(respond, request(rules("a", "b", "c"), "Text."))
         assert list(verdicts(result).values()) == ["unclear", "met", "unclear"]
 
-    @pytest.mark.parametrize("body", [b"", b"garbage", completion("nothing"), completion({"answers": "none"})])
+    @pytest.mark.parametrize("body", [b"", b"garbage", completion('"nothing"'), completion('{"answers": "none"}')])
     def test_a_model_that_says_nothing_useful_leaves_the_rules_unclear(self, body: bytes) -> None:
         """RUN-28: a preset's wording still decides, and the answer says so."""
         policy = {"presets": ["advertising_claims"], **rules("No price.")}

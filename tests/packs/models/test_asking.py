@@ -32,7 +32,7 @@ from tests.packs.models.test_reading import OBJECT, WANTED, Said
 
 SECRET = "the-client-said-this"
 PROMPT = Prompt(system="Answer.", user=SECRET, name="said", max_output_tokens=500)
-HANGS_SECONDS = 60  # how long a provider is silent: far beyond the deadline, however slow the machine
+HANGS_SECONDS = 60  # a provider is silent this long: far beyond the deadline, however slow the machine
 RICH = 10**6
 
 
@@ -54,7 +54,7 @@ def failed(model: Model, budget: TokenBudget | None = None, seconds: float = 5) 
 
 
 class Provider:
-    """Answers with one (status, body, headers) after another, the last again and again, and keeps the requests."""
+    """Answers with each (status, body, headers) in turn, repeats the last one, and keeps the requests."""
 
     def __init__(self, *answers: tuple[int, bytes] | tuple[int, bytes, dict[str, str]]) -> None:
         self.answers = list(answers)
@@ -74,7 +74,7 @@ def asked(respond: Respond, **options: Any) -> Reply[Said]:
 class TestOpenAICompatible:
     """Any endpoint that speaks chat completions."""
 
-    def test_the_request_has_a_schema_a_limit_and_the_client_s_words_apart(self) -> None:
+    def test_the_request_has_a_schema_and_a_limit_and_separates_the_clients_words(self) -> None:
         """RUN-25."""
         provider = Provider((200, completion(tokens=1_500)))
         found = asked(provider)
